@@ -138,8 +138,8 @@ Search search_together(team::Team& team, const Rows& rows, Vertex from) {
     frontier.clear();
     for (std::size_t i = 0; i < reached.size(); ++i) {
       if (seen[i] != kUnseen) continue;  // most are, and a get is cheaper
-      const comm::Old<Level> old = levels.compare_swap(reached[i], kUnseen, level);
-      expect(old.ended, "claim a vertex");
+      const Result<Level, comm::Status> old = levels.compare_swap(reached[i], kUnseen, level);
+      expect(old.status, "claim a vertex");
       if (old.value == kUnseen) frontier.push_back(reached[i]);
     }
   }

@@ -54,17 +54,17 @@ void like_at_random(Session& session, unsigned seed) {
 std::uint64_t audit(Table& likes) {
   std::uint64_t of_users = 0;
   std::uint64_t of_pages = 0;
-  std::vector<std::string> keys;
   for (int user = 0; user < kUsers; ++user) {
-    if (likes.keys("liked", "user" + std::to_string(user), keys) == farside::Outcome::done) of_users += keys.size();
+    const auto liked = likes.keys("liked", "user" + std::to_string(user));
+    if (liked.done()) of_users += liked.value.size();
   }
   for (int page = 0; page < kPages; ++page) {
     const std::string name = "page" + std::to_string(page);
-    std::uint64_t count = 0;
-    if (likes.keys("fans", name, keys) != farside::Outcome::done) continue;
-    if (likes.count("likes", name, count) != farside::Outcome::done) continue;
-    std::cout << name << " has " << count << " likes and " << keys.size() << " fans\n";
-    of_pages += keys.size() == count ? count : 0;
+    const auto fans = likes.keys("fans", name);
+    const auto count = likes.count("likes", name);
+    if (!fans.done() || !count.done()) continue;
+    std::cout << name << " has " << count.value << " likes and " << fans.value.size() << " fans\n";
+    of_pages += fans.value.size() == count.value ? count.value : 0;
   }
   return of_users == of_pages ? of_pages : 0;
 }

@@ -50,9 +50,10 @@ void send(Session& session, int sender) {
 int read_all(Session& session) {
   Table mails(session, views());
   int wrong = 0;
-  std::vector<Row> unread;
   for (int read = 0; read < kSenders * kMails;) {
-    if (mails.rows("unread", "ann", unread) != farside::Outcome::done) return 1;
+    const auto asked = mails.rows("unread", "ann");
+    if (!asked.done()) return 1;
+    const std::vector<Row>& unread = asked.value;
     std::vector<std::string> texts;
     for (const Row& mail : unread) {
       if (!mail.value.starts_with(kUnread)) ++wrong;
@@ -82,12 +83,11 @@ int main() {
     for (auto& sender : senders) sender.join();
 
     Table mails(*session, views());
-    std::uint64_t all = 0;
-    std::vector<std::string> unread;
-    const bool asked = mails.count("mails", "ann", all) == farside::Outcome::done &&
-                       mails.keys("unread", "ann", unread) == farside::Outcome::done;
-    std::cout << all << " mails, " << unread.size() << " unread, " << wrong << " not as the index said\n";
-    return asked && all == kSenders * kMails && unread.empty() && wrong == 0 ? 0 : 1;
+    const auto all = mails.count("mails", "ann");
+    const auto unread = mails.keys("unread", "ann");
+    std::cout << all.value << " mails, " << unread.value.size() << " unread, " << wrong << " not as the index said\n";
+    const bool are_all_read = all.done() && all.value == kSenders * kMails && unread.done() && unread.value.empty();
+    return are_all_read && wrong == 0 ? 0 : 1;
   } catch (const farside::Error& error) {
     std::cerr << error.what() << '\n';
     return 1;

@@ -174,8 +174,8 @@ gas::Range tiles_of(const Workers& workers, team::Rank rank) {
 std::uint64_t own(State& state, gas::Range tiles) {
   const gas::Moved cells = state.potential.own(tiles.first * kTileCells, tiles.count * kTileCells);
   const gas::Moved particles = state.particles.own(tiles.first * kRoom, tiles.count * kRoom);
-  expect(cells.ended, "own cells");
-  expect(particles.ended, "own particles");
+  expect(cells.status, "own cells");
+  expect(particles.status, "own particles");
   return cells.pages * kTileCells * sizeof(double) + particles.pages * kRoom * sizeof(Particle);
 }
 

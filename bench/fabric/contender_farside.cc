@@ -31,7 +31,7 @@ class Initiator {
       case Operation::write:
         check(channel.write(there(work, 0), here(work, 0), deadline));
         return channel.flush(1, deadline);
-      case Operation::fetch_add: return channel.fetch_add(mesh_.remote->word<AtomicWord>(0), 1, deadline).outcome;
+      case Operation::fetch_add: return channel.fetch_add(mesh_.remote->word<AtomicWord>(0), 1, deadline).status;
     }
     return Outcome::done;
   }

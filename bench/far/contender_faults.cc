@@ -124,7 +124,7 @@ class OfBareLoop {
     for (std::size_t i = 0; i < kPageBytes; ++i) local_.adapter_data()[i] = std::byte{1};
     for (std::size_t page = 0; page < pages; ++page) {
       const far::Transfer transfer{page * kPageBytes, local_};
-      if (lane_->write({&transfer, 1}, deadline()) != far::Result::done) throw std::runtime_error("cannot write");
+      if (lane_->write({&transfer, 1}, deadline()) != far::Status::done) throw std::runtime_error("cannot write");
     }
   }
 
@@ -139,7 +139,7 @@ class OfBareLoop {
   [[nodiscard]] Deadline deadline() const { return space_->fabric().in(std::chrono::minutes(1)); }
   void read(std::size_t page) {
     const far::Transfer transfer{page * kPageBytes, local_};
-    if (lane_->read({&transfer, 1}, deadline()) != far::Result::done) std::abort();
+    if (lane_->read({&transfer, 1}, deadline()) != far::Status::done) std::abort();
   }
 
   std::size_t pages_;

@@ -31,8 +31,8 @@ class PoolTarget final : public Target {
 
  private:
   [[nodiscard]] Deadline deadline() const { return space_->fabric().in(std::chrono::minutes(1)); }
-  static void expect_done(far::Result result) {
-    if (result != far::Result::done) throw std::runtime_error("the pool: " + std::string(to_string(result)));
+  static void expect_done(far::Status result) {
+    if (result != far::Status::done) throw std::runtime_error("the pool: " + std::string(to_string(result)));
   }
 
   std::unique_ptr<far::Space> space_;

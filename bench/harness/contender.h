@@ -37,7 +37,7 @@ class Contender {
   };
 
   /// Starts it and awaits its first line, "ready". Throws Error when that does not come.
-  /// Ended with this object.
+  /// Status with this object.
   Contender(const std::string& name, const Program& program);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 

@@ -13,12 +13,12 @@ namespace farside::bench {
 inline void check(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string(what) + " failed");
 }
-inline void check(const comm::Ended& ended, const char* what) {
-  if (ended.done()) return;
-  const std::string whose = ended.lost ? ", rank " + std::to_string(*ended.lost) : "";
-  throw std::runtime_error(std::string(what) + " failed: " + std::string(to_string(ended.outcome)) + whose);
+inline void check(const comm::Status& status, const char* what) {
+  if (status.done()) return;
+  const std::string whose = status.lost ? ", rank " + std::to_string(*status.lost) : "";
+  throw std::runtime_error(std::string(what) + " failed: " + std::string(to_string(status.outcome)) + whose);
 }
-inline void check(Outcome outcome, const char* what) { check(comm::Ended{outcome, {}}, what); }
+inline void check(Outcome outcome, const char* what) { check(comm::Status{outcome, {}}, what); }
 
 struct Seat {
   /// For one wait. A batch of rounds has no deadline of its own: how long it takes depends on what else the cores run.

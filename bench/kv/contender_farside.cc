@@ -48,10 +48,7 @@ class RampClient final : public KvClient {
   RampClient(const Fabric& fabric, std::unique_ptr<kv::SessionStack> session)
       : fabric_(fabric), session_(std::move(session)) {}
 
-  void read(std::span<const std::string_view> keys) override {
-    check(session_->session().get_all(keys, got_, patience()), "a get");
-    for (const kv::Got& got : got_) check(got.present, "finding a key");
-  }
+  void read(std::span<const std::string_view> keys) override { (void)get(keys); }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     writes_.clear();
     for (const std::string_view key : keys) writes_.push_back({key, value});
@@ -61,10 +58,10 @@ class RampClient final : public KvClient {
     kv::Contention contention(std::chrono::seconds(30));
     kv::PutOutcome outcome{};
     do {
-      read(keys);
+      const std::span<const kv::Got> got = get(keys);
       writes_.clear();
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        writes_.push_back({.key = keys[i], .value = value, .expected = got_[i].version});
+        writes_.push_back({.key = keys[i], .value = value, .expected = got[i].version});
       }
       outcome = session_->session().put_all(writes_, patience());
     } while (outcome == kv::PutOutcome::differs && contention.try_again());
@@ -72,11 +69,17 @@ class RampClient final : public KvClient {
   }
 
  private:
+  /// Valid until the next get.
+  std::span<const kv::Got> get(std::span<const std::string_view> keys) {
+    const auto got = session_->session().get_all(keys, patience());
+    check(got.status, "a get");
+    for (const kv::Got& each : got.value) check(each.present, "finding a key");
+    return got.value;
+  }
   [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
 
   const Fabric& fabric_;
   std::unique_ptr<kv::SessionStack> session_;
-  std::vector<kv::Got> got_;
   std::vector<kv::Write> writes_;
 };
 
@@ -89,8 +92,9 @@ class LockingClient final : public KvClient {
         session_(fabric, *requests_, number) {}
 
   void read(std::span<const std::string_view> keys) override {
-    check(session_.get_all(keys, got_, patience()), "a get");
-    for (const kv::Got& got : got_) check(got.present, "finding a key");
+    const auto got = session_.get_all(keys, patience());
+    check(got.status, "a get");
+    for (const kv::Got& each : got.value) check(each.present, "finding a key");
   }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     check(session_.put_all(writes(keys, value), patience()), "a put");
@@ -113,7 +117,6 @@ class LockingClient final : public KvClient {
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<kv::Requests> requests_;
   kv_baselines::LockingSession session_;
-  std::vector<kv::Got> got_;
 };
 
 /// What the ranks of a job tell each other.
@@ -142,8 +145,8 @@ class Job {
   [[nodiscard]] std::vector<int> server_processes() {
     std::vector<int> processes;
     for (team::Rank server = kFirstServer; server < team_->size(); ++server) {
-      const Fetched pid = channel_->load(words_->of(server).word<ControlWord>(kPid), patience());
-      check(pid.outcome, "asking for a process's number");
+      const auto pid = channel_->load(words_->of(server).word<ControlWord>(kPid), patience());
+      check(pid.status, "asking for a process's number");
       processes.push_back(static_cast<int>(pid.value));
     }
     return processes;

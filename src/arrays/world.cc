@@ -17,7 +17,7 @@
 #include "arrays/arena.h"
 #include "arrays/route.h"
 #include "base/assert.h"
-#include "comm/ended.h"
+#include "comm/status.h"
 
 namespace farside::arrays {
 
@@ -64,8 +64,8 @@ class World::Impl {
     std::iota(all_ranks.begin(), all_ranks.end(), 0);
   }
 
-  [[nodiscard]] comm::Ended ended_among(Outcome outcome) {
-    return farside::comm::ended_among(team, all_ranks, outcome);
+  [[nodiscard]] comm::Status status_among(Outcome outcome) {
+    return farside::comm::status_among(team, all_ranks, outcome);
   }
 
   [[nodiscard]] Deadline deadline() { return team.fabric().in(options.time_out); }
@@ -75,14 +75,14 @@ class World::Impl {
     throw Error({tried, "arrays of " + std::to_string(team.size()) + " ranks", why, remedy});
   }
 
-  void expect(const comm::Ended& ended, const char* tried) {
-    if (ended.done()) return;
-    if (ended.outcome == Outcome::timed_out) {
+  void expect(const comm::Status& status, const char* tried) {
+    if (status.done()) return;
+    if (status.outcome == Outcome::timed_out) {
       fail(tried, "the others have not come in " + std::to_string(options.time_out.count()) + " s",
            "see whether all ranks do the same, or set a longer time_out");
     }
-    if (ended.outcome == Outcome::link_lost) fail(tried, "the connection to a rank broke", "start again");
-    fail(tried, ended.lost ? "rank " + std::to_string(*ended.lost) + " is lost" : "a rank is lost", "start again");
+    if (status.outcome == Outcome::link_lost) fail(tried, "the connection to a rank broke", "start again");
+    fail(tried, status.lost ? "rank " + std::to_string(*status.lost) + " is lost" : "a rank is lost", "start again");
   }
 
   [[noreturn]] void refuse_difference() {
@@ -96,7 +96,7 @@ class World::Impl {
 
   std::uint64_t begin_barrier() {
     const comm::Barrier::Begun begun = barriers.begin(*channel, deadline());
-    expect(begun.ended, "begin a barrier");
+    expect(begun.status, "begin a barrier");
     sent_before.push_back(std::exchange(sending, {}));
     return begun.number;
   }
@@ -227,7 +227,7 @@ void World::Impl::receive(Rank from, std::uint64_t word_to_come) {
   const auto word = words->local().word<ControlWord>(word_offset(from, number));
   const auto has_come = [number](std::uint64_t seen) { return operation_in(seen) >= number; };
   const Outcome waited = channel->wait_until(words->local(), word, has_come, deadline(), all_ranks);
-  expect(ended_among(waited), "get elements from another rank");
+  expect(status_among(waited), "get elements from another rank");
   const std::uint64_t seen = word.load();
   if (operation_in(seen) == number && seen != word_to_come) refuse_difference();
 }
@@ -287,7 +287,7 @@ Deadline World::deadline() const { return impl_->deadline(); }
 comm::Collectives& World::collectives() { return impl_->collectives; }
 std::uint64_t World::note(std::uint64_t what) { return impl_->note(what); }
 void World::refuse_difference() { impl_->refuse_difference(); }
-void World::expect(const comm::Ended& ended, const char* tried) { impl_->expect(ended, tried); }
+void World::expect(const comm::Status& status, const char* tried) { impl_->expect(status, tried); }
 
 void World::barrier() {
   (void)all_reduce(false, [](bool, bool) { return false; });

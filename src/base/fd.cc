@@ -54,7 +54,10 @@ Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : Mapping() {
   base_ = static_cast<std::byte*>(base);
   bytes_ = bytes;
   // A child of a fork before the first of these calls has a mapping that it cannot use.
-  if (is_private) expect(::madvise(base, bytes, MADV_DONTFORK) == 0 && ::mprotect(base, bytes, protection) == 0);
+  if (is_private) {
+    expect(::madvise(base, bytes, MADV_DONTFORK) == 0 && ::madvise(base, bytes, MADV_DONTDUMP) == 0 &&
+           ::mprotect(base, bytes, protection) == 0);
+  }
 }
 
 bool Mapping::blank() noexcept {

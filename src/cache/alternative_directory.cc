@@ -31,7 +31,7 @@ void AlternativeDirectory::erase(Channel& channel, BlockId id, Place place, Dead
 
 std::optional<Place> AlternativeDirectory::find(Channel& channel, BlockId id, Deadline deadline) const {
   const auto [home, offset] = geometry_.alternative_of(id, group_);
-  const Fetched word = peers_.load(channel, home, offset, deadline);
+  const Result<std::uint64_t> word = peers_.load(channel, home, offset, deadline);
   const std::uint64_t slot = word.value & 0xffffffU;
   if (!word.done() || slot == 0 || (word.value & ~kPlaceMask) != tag_of(id)) return std::nullopt;
   return Place{static_cast<team::Rank>(word.value >> 24U & 0xffffU), static_cast<std::uint32_t>(slot - 1)};

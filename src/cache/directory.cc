@@ -109,7 +109,7 @@ bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to,
   if (!exchange(channel, row.home, offset, from, to.word(), deadline)) return false;
 
   if (rules_.claims_look_again && Cell::from_word(from).state == Cell::State::invalid) {
-    const Fetched id = peers_.load(channel, row.home, row.offset, deadline);
+    const Result<std::uint64_t> id = peers_.load(channel, row.home, row.offset, deadline);
     if (!id.done() || id.value != row.id) {
       (void)exchange(channel, row.home, offset, to.word(), to.invalidated().word(), deadline);
       return false;
@@ -163,7 +163,7 @@ bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {
 bool Directory::exchange(Channel& channel, team::Rank home, std::uint64_t offset, std::uint64_t expected,
                          std::uint64_t desired, Deadline deadline) const {
   if (!rules_.cells_are_exchanged) return peers_.swap(channel, home, offset, desired, deadline).done();
-  const Fetched old = peers_.compare_swap(channel, home, offset, expected, desired, deadline);
+  const Result<std::uint64_t> old = peers_.compare_swap(channel, home, offset, expected, desired, deadline);
   return old.done() && old.value == expected;
 }
 

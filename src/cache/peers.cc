@@ -27,9 +27,9 @@ bool Peers::reachable(Rank rank) const {
 Outcome Peers::read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline) {
   return ask(from, deadline,
              [&](Deadline soon) {
-               return Fetched{channel.read(into, region_.of(from).span(offset, into.bytes()), soon), 0};
+               return Result<std::uint64_t>{channel.read(into, region_.of(from).span(offset, into.bytes()), soon), 0};
              })
-      .outcome;
+      .status;
 }
 
 Outcome Peers::read_each(Channel& channel, std::span<std::uint64_t> into, Rank from, std::uint64_t offset,
@@ -40,37 +40,38 @@ Outcome Peers::read_each(Channel& channel, std::span<std::uint64_t> into, Rank f
                for (std::size_t i = 0; i < into.size(); ++i) {
                  batch.read(LocalSpan(into[i]), region_.of(from).span(offset + 8 * i, 8));
                }
-               return Fetched{batch.wait(soon), 0};
+               return Result<std::uint64_t>{batch.wait(soon), 0};
              })
-      .outcome;
+      .status;
 }
 
-Fetched Peers::load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline) {
+Result<std::uint64_t> Peers::load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline) {
   return ask(from, deadline,
              [&](Deadline soon) { return channel.load(region_.of(from).word<AtomicWord>(offset), soon); });
 }
 
-Fetched Peers::swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline) {
+Result<std::uint64_t> Peers::swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value,
+                                  Deadline deadline) {
   return ask(at, deadline,
              [&](Deadline soon) { return channel.swap(region_.of(at).word<AtomicWord>(offset), value, soon); });
 }
 
-Fetched Peers::compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected,
-                            std::uint64_t desired, Deadline deadline) {
+Result<std::uint64_t> Peers::compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected,
+                                          std::uint64_t desired, Deadline deadline) {
   return ask(at, deadline, [&](Deadline soon) {
     return channel.compare_swap(region_.of(at).word<AtomicWord>(offset), expected, desired, soon);
   });
 }
 
 template <class Operation>
-Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
+Result<std::uint64_t> Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
   if (!may_try(rank)) return {Outcome::timed_out, 0};
   const Deadline soon = team_.fabric().in(cache::time_limits::kPeer);
-  const Fetched answer = operation(deadline.at < soon.at ? deadline : soon);
+  const Result<std::uint64_t> answer = operation(deadline.at < soon.at ? deadline : soon);
   // A rank that was not given the time has not been silent.
-  const bool is_silent = answer.outcome == Outcome::timed_out && soon.at <= deadline.at;
-  if (is_silent || answer.outcome == Outcome::link_lost) note_silence(rank);
-  if (answer.outcome == Outcome::done) note_answer(rank);
+  const bool is_silent = answer.status == Outcome::timed_out && soon.at <= deadline.at;
+  if (is_silent || answer.status == Outcome::link_lost) note_silence(rank);
+  if (answer.status == Outcome::done) note_answer(rank);
   return answer;
 }
 

@@ -32,10 +32,11 @@ class Peers {
   /// Consecutive words, each by a READ of its own: in a larger one each may be split.
   Outcome read_each(Channel& channel, std::span<std::uint64_t> into, team::Rank from, std::uint64_t offset,
                     Deadline deadline);
-  Fetched load(Channel& channel, team::Rank from, std::uint64_t offset, Deadline deadline);
-  Fetched swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline);
-  Fetched compare_swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t expected,
-                       std::uint64_t desired, Deadline deadline);
+  Result<std::uint64_t> load(Channel& channel, team::Rank from, std::uint64_t offset, Deadline deadline);
+  Result<std::uint64_t> swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t value,
+                             Deadline deadline);
+  Result<std::uint64_t> compare_swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t expected,
+                                     std::uint64_t desired, Deadline deadline);
 
  private:
   struct Silence {
@@ -44,7 +45,7 @@ class Peers {
   };
 
   template <class Operation>
-  Fetched ask(team::Rank rank, Deadline deadline, Operation&& operation);
+  Result<std::uint64_t> ask(team::Rank rank, Deadline deadline, Operation&& operation);
   [[nodiscard]] bool may_try(team::Rank rank);
   void note_answer(team::Rank rank);
   void note_silence(team::Rank rank);

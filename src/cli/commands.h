@@ -1,4 +1,4 @@
-// commands.h — the subcommands, one file each.
+// commands.h — the subcommands; most have a file each.
 //
 // Stands alone: it is the list of all commands.
 #pragma once

@@ -90,24 +90,25 @@ void add_clients(MetricsPage& page, const kv::RespStatus& status) {
   }
 }
 
-bool use(kv::Session& session, std::vector<kv::MemoryUse>& servers) {
+/// None: a server does not answer.
+std::optional<std::vector<kv::MemoryUse>> use(kv::Session& session) {
   try {
-    return session.use(servers) == Outcome::done;
+    auto servers = session.use();
+    return servers.done() ? std::optional(std::move(servers.value)) : std::nullopt;
   } catch (const kv::StoreReplaced&) {  // the next page is of the new one
-    return false;
+    return std::nullopt;
   }
 }
 
 // A store that does not answer is a fact worth collecting as well.
 std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespStatus& status) {
   MetricsPage page;
-  std::vector<kv::MemoryUse> servers;
-  const bool answers = use(session, servers);
+  const auto servers = use(session);
   page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
-  page.add("", answers ? 1 : 0);
-  if (answers) {
-    add_servers(page, servers);
-    add_journals(page, servers);
+  page.add("", servers ? 1 : 0);
+  if (servers) {
+    add_servers(page, *servers);
+    add_journals(page, *servers);
     add_copies(page, client);
   }
   add_clients(page, status);

@@ -74,11 +74,13 @@ class Shell {
     constexpr int kMaxCalls = 20;
     constexpr std::size_t kAtOnce = 1000;
     std::vector<std::string> found;
-    kv::Scanned scanned;
+    std::uint64_t cursor = 0;
     for (int call = 0; call < kMaxCalls && found.size() < kMaxKeys; ++call) {
-      if (session_.scan(scanned.next, word, kAtOnce, scanned) != Outcome::done) break;
-      found.insert(found.end(), scanned.keys.begin(), scanned.keys.end());
-      if (scanned.next == 0) break;
+      const auto scanned = session_.scan(cursor, word, kAtOnce);
+      if (!scanned.done()) break;
+      found.insert(found.end(), scanned.value.keys.begin(), scanned.value.keys.end());
+      cursor = scanned.value.next;
+      if (cursor == 0) break;
     }
     return found;
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,11 +29,12 @@ std::string named(const std::vector<std::string>& keys) {
   return keys.size() == 1 ? kv_word(keys.front()) : std::to_string(keys.size()) + " keys";
 }
 
-std::vector<kv::Got> get_all(kv::Session& session, const std::vector<std::string>& keys) {
+/// Valid until the session's next get.
+std::span<const kv::Got> get_all(kv::Session& session, const std::vector<std::string>& keys) {
   const std::vector<std::string_view> wanted(keys.begin(), keys.end());
-  std::vector<kv::Got> got;
-  expect_done(session.get_all(wanted, got), "get", named(keys));
-  return got;
+  const auto got = session.get_all(wanted);
+  expect_done(got.status, "get", named(keys));
+  return got.value;
 }
 
 int say_absent(const std::string& key) {
@@ -50,7 +52,7 @@ int get(kv::Session& session, const std::string& key) {
 }
 
 int get_several(kv::Session& session, const std::vector<std::string>& keys) {
-  const std::vector<kv::Got> got = get_all(session, keys);
+  const std::span<const kv::Got> got = get_all(session, keys);
   int code = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (got[i].present) {
@@ -86,11 +88,13 @@ int erase(kv::Session& session, const std::vector<std::string>& keys) {
 }
 
 int scan(kv::Session& session, const std::string& prefix) {
-  kv::Scanned scanned;
+  std::uint64_t cursor = 0;
   do {
-    expect_done(session.scan(scanned.next, prefix, kScannedAtOnce, scanned), "scan", "the store");
-    for (const std::string& key : scanned.keys) std::cout << kv_word(key) << '\n';
-  } while (scanned.next != 0);
+    const auto scanned = session.scan(cursor, prefix, kScannedAtOnce);
+    expect_done(scanned.status, "scan", "the store");
+    for (const std::string& key : scanned.value.keys) std::cout << kv_word(key) << '\n';
+    cursor = scanned.value.next;
+  } while (cursor != 0);
   return 0;
 }
 

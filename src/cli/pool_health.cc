@@ -33,7 +33,9 @@ KvStatus ask_kv() {
     status.copies = client.copies();
     status.failure = why_lost(status.copies);
     if (!status.failure.empty()) return status;
-    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
+    auto servers = client.open_session(options)->use();
+    if (!servers.done()) status.failure = "a server does not answer";
+    status.servers = std::move(servers.value);
   } catch (const Error& error) {
     status.failure = error.what();
   }

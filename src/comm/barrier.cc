@@ -21,17 +21,17 @@ Barrier::Begun Barrier::begin(Channel& channel, Deadline deadline) {
 
 bool Barrier::ended(std::uint64_t number) const { return group_->meeting().ended(number); }
 
-Ended Barrier::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
+Status Barrier::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
   if (number == 0) {
     throw UsageError({"wait for", "barrier 0", "it is the number of one that did not begin", "see how it ended"});
   }
-  const Ended ended = group_->wait(channel, number, deadline);
-  return ended.done() ? group_->unflushed(number) : ended;
+  const Status status = group_->wait(channel, number, deadline);
+  return status.done() ? group_->unflushed(number) : status;
 }
 
-Ended Barrier::pass(Channel& channel, Deadline deadline) {
+Status Barrier::pass(Channel& channel, Deadline deadline) {
   const Begun begun = begin(channel, deadline);
-  return begun.ended.done() ? wait(channel, begun.number, deadline) : begun.ended;
+  return begun.status.done() ? wait(channel, begun.number, deadline) : begun.status;
 }
 
 }  // namespace farside::comm

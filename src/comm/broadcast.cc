@@ -5,9 +5,9 @@
 
 #include "base/mutex.h"
 #include "comm/carry.h"
-#include "comm/ended.h"
 #include "comm/group.h"
 #include "comm/protocol/spread.h"
+#include "comm/status.h"
 
 namespace farside::comm {
 
@@ -22,38 +22,38 @@ struct Receiver {
 };
 
 /// Keeps the first failure, with the rank that caused it.
-void note(Ended& worst, const Ended& ended) {
-  if (worst.done()) worst = ended;
+void note(Status& worst, const Status& status) {
+  if (worst.done()) worst = status;
 }
 
 /// The members that do not discard.
-std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>& receivers, Ended& worst,
+std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>& receivers, Status& worst,
                                   Deadline deadline) {
   std::vector<Receiver> wanting;
   for (const Receiver& receiver : receivers) {
-    const Fetched discards = channel.load(receiver.discards, deadline);
-    note(worst, ended_with(discards.outcome, receiver.rank()));
+    const Result<std::uint64_t> discards = channel.load(receiver.discards, deadline);
+    note(worst, status_with(discards.status, receiver.rank()));
     if (discards.done() && discards.value == 0) wanting.push_back(receiver);
   }
   return wanting;
 }
 
 void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
-                   Ended& worst, const NextDeadline& next) {
+                   Status& worst, const NextDeadline& next) {
   std::vector<RemoteSpan> to;
   to.reserve(receivers.size());
   for (const Receiver& receiver : receivers) to.push_back(receiver.to);
-  const Ended carried = carry(channel, to, from, next);
+  const Status carried = carry(channel, to, from, next);
   note(worst, carried);
   // If the source was not read to its end, no receiver has it all.
   const bool may_be_cut_short = carried.outcome == Outcome::timed_out || carried.outcome == Outcome::link_lost;
   if (may_be_cut_short || carried.lost == from.region->peer()) return;
   const Deadline deadline = next();
   for (const Receiver& receiver : receivers) {
-    note(worst, ended_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
+    note(worst, status_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
   }
   for (const Receiver& receiver : receivers) {
-    note(worst, ended_with(channel.flush(receiver.rank(), deadline), receiver.rank()));
+    note(worst, status_with(channel.flush(receiver.rank(), deadline), receiver.rank()));
   }
 }
 
@@ -101,7 +101,7 @@ class Broadcast::Sending {
       : impl_(std::move(by)), receivers_(std::move(receivers)), from_(from), order_(order) {}
 
   /// None while those in the tree have not all been reached.
-  std::optional<Ended> go_on(Channel& channel, Deadline deadline) {
+  std::optional<Status> go_on(Channel& channel, Deadline deadline) {
     if (!std::exchange(begun_, true)) {
       begin(channel, deadline);
       until_ = next_();
@@ -116,7 +116,7 @@ class Broadcast::Sending {
     if (!spread && team.fabric().now() < until_.at) return std::nullopt;
     if (spread != Outcome::done) impl_->is_whole = false;
     in_tree_.push_back(from_.region->peer());
-    note(worst_, ended_among(team, in_tree_, spread.value_or(Outcome::timed_out)));
+    note(worst_, status_among(team, in_tree_, spread.value_or(Outcome::timed_out)));
     return worst_;
   }
 
@@ -150,7 +150,7 @@ class Broadcast::Sending {
   std::uint64_t progress_ = 0;  ///< of those in the tree, when it was last looked at
   Deadline until_{};            ///< that it goes on
   std::vector<team::Rank> in_tree_;
-  Ended worst_;
+  Status worst_;
 };
 
 Broadcast::Broadcast(Comm& comm, std::vector<team::Rank> members,

@@ -8,6 +8,6 @@
 namespace farside::comm {
 
 /// READs a piece, WRITEs it to all, and so on. Who is lost misses it; the others do not. To be flushed.
-[[nodiscard]] Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, const NextDeadline& next);
+[[nodiscard]] Status carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, const NextDeadline& next);
 
 }  // namespace farside::comm

@@ -65,8 +65,8 @@ std::uint64_t Collectives::Impl::whole_elements(std::size_t element_bytes) const
 
 Collectives::Pending Collectives::Impl::reported(Pending pending) {
   pending.end_ = [this, end = std::move(pending.end_)](Channel& by, Deadline deadline) {
-    const Ended ended = end(by, deadline);
-    return ended.done() ? std::exchange(unflushed, {}) : ended;
+    const Status status = end(by, deadline);
+    return status.done() ? std::exchange(unflushed, {}) : status;
   };
   return pending;
 }
@@ -76,7 +76,7 @@ Collectives::Pending Collectives::Impl::followed(Pending first, std::function<Pe
   Pending made;
   made.ended_ = [begun] { return begun->ended(); };
   made.end_ = [begun, then = std::move(then)](Channel& by, Deadline until) {
-    if (const Ended ended = begun->end(by, until); !ended.done()) return ended;
+    if (const Status status = begun->end(by, until); !status.done()) return status;
     return then(by, until).end(by, until);
   };
   return made;
@@ -98,20 +98,20 @@ Barrier::Begun Collectives::Impl::begin(Channel& channel, Attend attend, Deadlin
 }
 
 /// Its result is to be taken before the next one begins.
-Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
-  const Ended ended = group->wait(channel, number, deadline);
-  if (!ended.done()) return ended;
+Status Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+  const Status status = group->wait(channel, number, deadline);
+  if (!status.done()) return status;
   std::erase(under_way, number);
   if (unflushed.done()) unflushed = group->unflushed(number);
-  return ended;
+  return status;
 }
 
 Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
-                                                std::function<Ended(Channel&, std::uint64_t, Deadline)> rest) {
+                                                std::function<Status(Channel&, std::uint64_t, Deadline)> rest) {
   Pending made;
-  made.ended_ = [this, begun] { return !begun.ended.done() || group->meeting().ended(begun.number); };
+  made.ended_ = [this, begun] { return !begun.status.done() || group->meeting().ended(begun.number); };
   made.end_ = [begun, rest = std::move(rest)](Channel& channel, Deadline deadline) {
-    return begun.ended.done() ? rest(channel, begun.number, deadline) : begun.ended;
+    return begun.status.done() ? rest(channel, begun.number, deadline) : begun.status;
   };
   return made;
 }
@@ -161,15 +161,15 @@ void Collectives::Impl::take_round(const Transfer& transfer, std::uint64_t numbe
   if (place.data() != own.data()) std::ranges::copy(own.first(place.size()), place.begin());
 }
 
-Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
-                                      Deadline deadline) {
+Status Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer,
+                                       std::uint64_t number, Deadline deadline) {
   for (std::uint64_t at = 0;;) {
-    if (const Ended ended = wait(channel, number, deadline); !ended.done()) return ended;
+    if (const Status status = wait(channel, number, deadline); !status.done()) return status;
     take_round(*transfer, number, at);
     at += transfer->round_bytes;
     if (at >= transfer->longest) return {};
     const Barrier::Begun next = begin_round(channel, transfer, at, deadline);
-    if (!next.ended.done()) return next.ended;
+    if (!next.status.done()) return next.status;
     number = next.number;
   }
 }
@@ -185,9 +185,9 @@ Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes valu
   };
   return pending(begin(channel, std::move(attend), deadline),
                  [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
-                   const Ended ended = wait(by, number, until);
-                   if (ended.done() && wanted) group->meeting().take_result(number, values);
-                   return ended;
+                   const Status status = wait(by, number, until);
+                   if (status.done() && wanted) group->meeting().take_result(number, values);
+                   return status;
                  });
 }
 

@@ -77,20 +77,20 @@ class Collectives::Impl {
  private:
   template <class Attend>
   Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline);
-  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  Status wait(Channel& channel, std::uint64_t number, Deadline deadline);
   Barrier::Begun begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t at,
                              Deadline deadline);
-  Ended end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
-                     Deadline deadline);
+  Status end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
+                      Deadline deadline);
   void take_round(const Transfer& transfer, std::uint64_t number, std::uint64_t at);
   /// `rest` ends what `begun` has begun; if that failed, ending returns its failure.
-  Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
+  Pending pending(const Barrier::Begun& begun, std::function<Status(Channel&, std::uint64_t number, Deadline)> rest);
 
   std::shared_ptr<Group> group;
   std::shared_ptr<Exchange> exchange;    ///< as the group, kept by what is in the background
   std::vector<std::uint64_t> under_way;  ///< ascending
   std::uint64_t last = 0;
-  Ended unflushed;  ///< the first since it was last reported
+  Status unflushed;  ///< the first since it was last reported
 };
 
 /// Returns at most `most` of the bytes from `at` on.

@@ -18,10 +18,10 @@ namespace {
 using team::Rank;
 
 /// Gives `notice` once all that was written to `written` is visible there.
-Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline deadline) {
+Status finish(Channel& channel, Rank written, const Notice& notice, Deadline deadline) {
   if (target_of(notice) != written) {  // otherwise the signal itself sees to it
     const Outcome flushed = channel.flush(written, deadline);
-    if (flushed != Outcome::done) return ended_with(flushed, written);
+    if (flushed != Outcome::done) return status_with(flushed, written);
   }
   return give(channel, notice, deadline);
 }
@@ -51,10 +51,10 @@ class Comm::Impl {
   }
 
   /// Returns the request of an operation that the caller has made itself. A failure goes to the waiters.
-  [[gnu::noinline]] Request made_here(Channel& channel, const Ended& ended) {
-    if (ended.done()) [[likely]]
+  [[gnu::noinline]] Request made_here(Channel& channel, const Status& status) {
+    if (status.done()) [[likely]]
       return {};
-    return service.issue(channel, [ended](Channel&, Deadline) { return std::optional(ended); });
+    return service.issue(channel, [status](Channel&, Deadline) { return std::optional(status); });
   }
 
   [[gnu::noinline]] Request give_here(Channel& channel, Rank written, const Notice& notice) {
@@ -65,9 +65,9 @@ class Comm::Impl {
   template <class Act>
   Request act(Channel& channel, bool at_once, Act act) {
     if (!at_once) return service.issue(channel, std::move(act));
-    const std::optional<Ended> ended = act(channel, Deadline{});
-    assert_that(ended.has_value(), "nothing waits of what is done here and now");
-    return made_here(channel, *ended);
+    const std::optional<Status> status = act(channel, Deadline{});
+    assert_that(status.has_value(), "nothing waits of what is done here and now");
+    return made_here(channel, *status);
   }
 
   Request transfer(Channel& channel, Copy copy) {
@@ -79,7 +79,7 @@ class Comm::Impl {
       all_mapped = all_mapped && is_mapped(*part.remote.region) && team.fabric().reaches_by_memory(peer);
     }
     if (!all_mapped || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
-    return made_here(channel, make_copies(channel, {&copy, 1}, [] { return Deadline{}; }).ended.front());
+    return made_here(channel, make_copies(channel, {&copy, 1}, [] { return Deadline{}; }).status.front());
   }
 
   team::Team& team;
@@ -109,7 +109,7 @@ Request Comm::put(Channel& channel, const RemoteSpan& to, LocalSpan from, const 
       return {};
   }
   if (outcome == Outcome::done) return impl_->give_here(channel, peer, notice);
-  return impl_->made_here(channel, ended_with(outcome, peer));
+  return impl_->made_here(channel, status_with(outcome, peer));
 }
 
 Request Comm::get(Channel& channel, LocalSpan into, const RemoteSpan& from) {
@@ -118,7 +118,7 @@ Request Comm::get(Channel& channel, LocalSpan into, const RemoteSpan& from) {
   impl_->counts.add(peer, from.bytes);
   if (!is_small_and_mapped(from)) return impl_->issue(channel, Copy::Kind::get, {from, into}, {});
   const Outcome read = channel.read(into, from, Deadline{});
-  return read == Outcome::done ? Request{} : impl_->made_here(channel, ended_with(read, peer));
+  return read == Outcome::done ? Request{} : impl_->made_here(channel, status_with(read, peer));
 }
 
 Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, const Notice& notice) {
@@ -131,7 +131,7 @@ Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, const Notic
   impl_->counts.add(peer, to.bytes);
   const NextDeadline next = [this] { return next_deadline(); };
   const auto act = [=](Channel& by, Deadline /*deadline*/) {
-    const Ended carried = carry(by, {&to, 1}, from, next);
+    const Status carried = carry(by, {&to, 1}, from, next);
     return carried.done() ? finish(by, peer, notice, next()) : carried;
   };
   return impl_->act(channel, is_small_and_mapped(to) && is_small_and_mapped(from) && is_mapped(notice), act);
@@ -151,26 +151,26 @@ Request Comm::get(Channel& channel, std::vector<Part> parts) {
   return impl_->transfer(channel, {Copy::Kind::get, std::move(parts), {}});
 }
 
-Old<std::uint64_t> Comm::fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
-                                        Deadline deadline) {
+Result<std::uint64_t, Status> Comm::fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
+                                                   Deadline deadline) {
   impl_->counts.add(word.region->peer(), 8);
-  const Fetched old = channel.fetch_add(word, addend, deadline);
-  return {ended_with(old.outcome, word.region->peer()), old.value};
+  const Result<std::uint64_t> old = channel.fetch_add(word, addend, deadline);
+  return {status_with(old.status, word.region->peer()), old.value};
 }
 
-Old<std::uint64_t> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
-                                           const std::function<std::uint64_t(std::uint64_t)>& update,
-                                           Deadline deadline) {
+Result<std::uint64_t, Status> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
+                                                      const std::function<std::uint64_t(std::uint64_t)>& update,
+                                                      Deadline deadline) {
   const Rank peer = word.region->peer();
   impl_->counts.add(peer, 8);
-  Fetched seen = channel.load(word, deadline);
+  Result<std::uint64_t> seen = channel.load(word, deadline);
   while (seen.done()) {
-    const Fetched found = channel.compare_swap(word, seen.value, update(seen.value), deadline);
-    if (!found.done() || found.value == seen.value) return {ended_with(found.outcome, peer), found.value};
+    const Result<std::uint64_t> found = channel.compare_swap(word, seen.value, update(seen.value), deadline);
+    if (!found.done() || found.value == seen.value) return {status_with(found.status, peer), found.value};
     seen = found;
-    if (impl_->team.fabric().now() >= deadline.at) seen.outcome = Outcome::timed_out;
+    if (impl_->team.fabric().now() >= deadline.at) seen.status = Outcome::timed_out;
   }
-  return {ended_with(seen.outcome, peer), 0};
+  return {status_with(seen.status, peer), 0};
 }
 
 Traffic Comm::traffic(Rank rank) const {
@@ -185,7 +185,7 @@ Request Comm::issued(const Request& since) const { return {since.last + 1, impl_
 
 bool Comm::finished(const Request& request) const { return impl_->service.finished(request); }
 
-Ended Comm::wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const {
+Status Comm::wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const {
   return impl_->service.wait(channel, request, deadline);
 }
 

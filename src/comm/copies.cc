@@ -22,14 +22,14 @@ void post(Batch& batch, Copy::Kind kind, const Part& part) {
   batch.read(part.local, part.remote);
 }
 
-Ended signal(Channel& channel, const Notice& notice, Deadline deadline) {
+Status signal(Channel& channel, const Notice& notice, Deadline deadline) {
   return std::visit(
-      Match{[](const NoNotice&) { return Ended{}; },
+      Match{[](const NoNotice&) { return Status{}; },
             [&](const SetWord& set) {
-              return ended_with(channel.write_signal(set.word, set.value, deadline), set.word.region->peer());
+              return status_with(channel.write_signal(set.word, set.value, deadline), set.word.region->peer());
             },
             [&](const AddToWord& add) {
-              return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome, add.word.region->peer());
+              return status_with(channel.add_signal(add.word, add.addend, deadline).status, add.word.region->peer());
             }},
       notice);
 }
@@ -48,10 +48,10 @@ std::optional<Rank> target_of(const Notice& notice) {
                     notice);
 }
 
-Ended give(Channel& channel, const Notice& notice, Deadline deadline) {
-  const Ended told = signal(channel, notice, deadline);
+Status give(Channel& channel, const Notice& notice, Deadline deadline) {
+  const Status told = signal(channel, notice, deadline);
   const std::optional<Rank> unflushed = must_be_flushed(notice);
-  return told.done() && unflushed ? ended_with(channel.flush(*unflushed, deadline), *unflushed) : told;
+  return told.done() && unflushed ? status_with(channel.flush(*unflushed, deadline), *unflushed) : told;
 }
 
 std::uint64_t Copy::bytes() const {
@@ -79,27 +79,27 @@ Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadl
     outcomes[rank] = moved == Outcome::done ? flushed : moved;
     note(rank, outcomes[rank]);
   }
-  made.ended.resize(copies.size());
+  made.status.resize(copies.size());
   for (std::size_t at = 0; at < copies.size(); ++at) {
-    Ended& ended = made.ended[at];
+    Status& status = made.status[at];
     for (const Part& part : copies[at].parts) {
-      if (ended.done()) ended = ended_with(outcomes[peer_of(part)], peer_of(part));
+      if (status.done()) status = status_with(outcomes[peer_of(part)], peer_of(part));
     }
-    if (!ended.done()) continue;
+    if (!status.done()) continue;
     const std::optional<Rank> told = target_of(copies[at].notice);
     const bool is_silent = told && made.silent.contains(*told);
-    ended = is_silent ? Ended{Outcome::timed_out, {}} : signal(channel, copies[at].notice, deadline);
-    if (told && !is_silent) note(*told, ended.outcome);
+    status = is_silent ? Status{Outcome::timed_out, {}} : signal(channel, copies[at].notice, deadline);
+    if (told && !is_silent) note(*told, status.outcome);
   }
   std::map<Rank, Outcome> flushed;  // as in give, once for each rank
   for (std::size_t at = 0; at < copies.size(); ++at) {
     const std::optional<Rank> unflushed = must_be_flushed(copies[at].notice);
-    if (!unflushed || !made.ended[at].done()) continue;
+    if (!unflushed || !made.status[at].done()) continue;
     if (!flushed.contains(*unflushed)) {
       flushed[*unflushed] = channel.flush(*unflushed, deadline);
       note(*unflushed, flushed[*unflushed]);
     }
-    made.ended[at] = ended_with(flushed[*unflushed], *unflushed);
+    made.status[at] = status_with(flushed[*unflushed], *unflushed);
   }
   return made;
 }
@@ -120,7 +120,7 @@ Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next
       at += length;
       bytes += length;
       if (bytes < kPieceBytes) continue;
-      if (Made moved = move(); !moved.ended.front().done()) return moved;
+      if (Made moved = move(); !moved.status.front().done()) return moved;
     }
   }
   piece.notice = copy.notice;

@@ -30,7 +30,7 @@ struct Copy {
 };
 
 struct [[nodiscard]] Made {
-  std::vector<Ended> ended;     ///< how each copy ended, by its place
+  std::vector<Status> status;   ///< how each copy ended, by its place
   std::set<team::Rank> silent;  ///< the ranks that did not answer in time
 };
 
@@ -53,6 +53,6 @@ Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next
 /// The rank that a notice is for.
 [[nodiscard]] std::optional<team::Rank> target_of(const Notice& notice);
 /// When it is done, the receiver has been told.
-[[nodiscard]] Ended give(Channel& channel, const Notice& notice, Deadline deadline);
+[[nodiscard]] Status give(Channel& channel, const Notice& notice, Deadline deadline);
 
 }  // namespace farside::comm

@@ -12,7 +12,7 @@ void Failures::add(Run added) {
   const std::uint64_t number = added.first;
   if (!runs_.empty()) {
     Run& newest = runs_.back();
-    const bool is_alike = newest.ended.outcome == added.ended.outcome && newest.ended.lost == added.ended.lost &&
+    const bool is_alike = newest.status.outcome == added.status.outcome && newest.status.lost == added.status.lost &&
                           newest.error == added.error;
     if (is_alike && newest.last + 1 == number) {
       newest.last = number;
@@ -36,7 +36,7 @@ void Failures::add(Run added) {
   if (runs_.size() <= kMaxRuns) return;
   assert_that(runs_[0].last < runs_[1].first, "runs of failures ascend and are apart");
   runs_[1].first = runs_[0].first;
-  runs_[1].ended = runs_[0].ended;
+  runs_[1].status = runs_[0].status;
   runs_[1].error = runs_[0].error;
   runs_.pop_front();
 }
@@ -46,11 +46,11 @@ const Failures::Run* Failures::find(const Request& request) const {
   return run == runs_.end() || run->first > request.last ? nullptr : &*run;
 }
 
-Ended Failures::first_of(const Request& request) const {
+Status Failures::first_of(const Request& request) const {
   const Run* const run = find(request);
   if (run == nullptr) return {};
   if (run->error != nullptr) std::rethrow_exception(run->error);
-  return run->ended;
+  return run->status;
 }
 
 }  // namespace farside::comm

@@ -21,16 +21,16 @@ class Failures {
   static constexpr std::size_t kMaxRuns = 1024;
 
   /// Numbers ascend from call to call; where they do not, what lies between reads as failed, too.
-  void add(std::uint64_t number, const Ended& ended) { add({number, number, ended, nullptr}); }
+  void add(std::uint64_t number, const Status& status) { add({number, number, status, nullptr}); }
   void add_thrown(std::uint64_t number, std::exception_ptr error) { add({number, number, {}, std::move(error)}); }
   /// How the first one of `request` ended that is known to have failed; done if none is. Throws what that one threw.
-  [[nodiscard]] Ended first_of(const Request& request) const;
+  [[nodiscard]] Status first_of(const Request& request) const;
 
  private:
   struct Run {
     std::uint64_t first;
     std::uint64_t last;
-    Ended ended;               ///< of the first
+    Status status;             ///< of the first
     std::exception_ptr error;  ///< the same; null when it did not throw
   };
 

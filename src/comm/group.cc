@@ -7,7 +7,7 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
-#include "comm/ended.h"
+#include "comm/status.h"
 #include "comm/thrown.h"
 #include "comm/time_limits.h"
 
@@ -39,32 +39,32 @@ Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std
       all_near_(std::ranges::all_of(meeting_.members(),
                                     [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {
   meeting_.on_unflushed([this](std::uint64_t number, Outcome flushed) {
-    Ended ended = ended_among(comm_.team(), all_ranks(comm_.team()), flushed);
-    ended.outside = true;
+    Status status = status_among(comm_.team(), all_ranks(comm_.team()), flushed);
+    status.outside = true;
     const MutexLock lock(failures_mutex_);
-    unflushed_.add(number, ended);
+    unflushed_.add(number, status);
   });
 }
 
-Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), members(), outcome); }
+Status Group::named(Outcome outcome) const { return status_among(comm_.team(), members(), outcome); }
 
-Ended Group::arrived(std::uint64_t number, Outcome outcome) {
-  const Ended ended = named(outcome);
-  if (ended.done()) return ended;
+Status Group::arrived(std::uint64_t number, Outcome outcome) {
+  const Status status = named(outcome);
+  if (status.done()) return status;
   const MutexLock lock(failures_mutex_);
-  absences_.add(number, ended);
-  return ended;
+  absences_.add(number, status);
+  return status;
 }
 
-Ended Group::unflushed(std::uint64_t number) const {
+Status Group::unflushed(std::uint64_t number) const {
   const MutexLock lock(failures_mutex_);
   return unflushed_.first_of({number, number});
 }
 
-Fetched Group::open(Channel& channel, Deadline deadline) {
+Result<std::uint64_t> Group::open(Channel& channel, Deadline deadline) {
   if (!comm_.on_service_thread()) return meeting_.open(channel, deadline);
-  const Fetched opened = meeting_.open(channel, comm_.team().fabric().in({}));
-  if (opened.outcome == Outcome::timed_out) comm_.check_may_wait("a meeting of ranks");
+  const Result<std::uint64_t> opened = meeting_.open(channel, comm_.team().fabric().in({}));
+  if (opened.status == Outcome::timed_out) comm_.check_may_wait("a meeting of ranks");
   return opened;
 }
 
@@ -73,10 +73,10 @@ Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm:
   const Outcome flushed = meeting_.flush(channel, number, deadline);
   if (flushed != Outcome::done) return {arrived(number, flushed), number};
   last_issued_ = comm_.in_background(channel, std::move(task)).last;
-  return {Ended{}, number};
+  return {Status{}, number};
 }
 
-Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+Status Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
   assert_that(number != 0, "a meeting that is waited for has begun");
   const auto absence = [&] {
     const MutexLock lock(failures_mutex_);
@@ -89,12 +89,12 @@ Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
     if (!comm_.finished({last_issued_, last_issued_})) {
       until.at = std::min(deadline.at, comm_.team().fabric().in(comm::time_limits::kAbsenceLook).at);
     }
-    if (const Ended absent = absence(); !absent.done()) return absent;
-    const Ended ended = named(meeting_.wait(channel, number, until));
-    if (ended.outcome == Outcome::timed_out && until.at < deadline.at) continue;
-    if (ended.done()) return ended;
-    const Ended absent = absence();
-    return absent.done() ? ended : absent;
+    if (const Status absent = absence(); !absent.done()) return absent;
+    const Status status = named(meeting_.wait(channel, number, until));
+    if (status.outcome == Outcome::timed_out && until.at < deadline.at) continue;
+    if (status.done()) return status;
+    const Status absent = absence();
+    return absent.done() ? status : absent;
   }
 }
 

@@ -37,8 +37,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// owns, or the group is settled before that goes.
   template <class Attend>
   Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline) {
-    const Fetched opened = open(channel, deadline);
-    if (!opened.done()) return {named(opened.outcome), 0};
+    const Result<std::uint64_t> opened = open(channel, deadline);
+    if (!opened.done()) return {named(opened.status), 0};
     const std::uint64_t number = opened.value;
     if (all_near_ && comm_.idle()) return {attended(attend, channel, number, deadline), number};
     if constexpr (requires { attend.keep(); }) attend.keep();
@@ -49,16 +49,16 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   /// For the meeting's end. One that this member could not come to fails at once; throws what kept it from coming, if
   /// that was an exception.
-  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  Status wait(Channel& channel, std::uint64_t number, Deadline deadline);
   /// How what this member wrote to ranks outside the group, before it came to a meeting, was flushed.
-  [[nodiscard]] Ended unflushed(std::uint64_t number) const;
+  [[nodiscard]] Status unflushed(std::uint64_t number) const;
   /// Waits until the service thread is done with what was begun here; that it has ended at this member is no proof.
   void settle() const;
 
  private:
   /// An exception of `attend`, that is, of a reduction's operator, is recorded as well.
   template <class Attend>
-  Ended attended(Attend& attend, Channel& channel, std::uint64_t number, Deadline deadline) {
+  Status attended(Attend& attend, Channel& channel, std::uint64_t number, Deadline deadline) {
     try {
       return arrived(number, attend(channel, number, deadline));
     } catch (...) {
@@ -67,11 +67,11 @@ class Group : public std::enable_shared_from_this<Group> {
       throw;
     }
   }
-  Fetched open(Channel& channel, Deadline deadline);
+  Result<std::uint64_t> open(Channel& channel, Deadline deadline);
   Barrier::Begun attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline);
-  [[nodiscard]] Ended named(Outcome outcome) const;
+  [[nodiscard]] Status named(Outcome outcome) const;
   /// How this member came to the meeting, which is remembered when it did not.
-  Ended arrived(std::uint64_t number, Outcome outcome);
+  Status arrived(std::uint64_t number, Outcome outcome);
 
   Comm& comm_;
   Meeting meeting_;

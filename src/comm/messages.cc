@@ -75,8 +75,8 @@ class Messages::Impl {
    public:
     RunningCall(Impl& impl, const MessageRings::Arrived& arrived)
         : Call(arrived.source, {arrived.handler, arrived.words, arrived.payload}), impl_(impl) {}
-    Ended send(team::Rank to, const Message& message) override {
-      return ended_with(impl_.rings.leave(to, impl_.record_of(to, message)), to);
+    Status send(team::Rank to, const Message& message) override {
+      return status_with(impl_.rings.leave(to, impl_.record_of(to, message)), to);
     }
 
    private:
@@ -135,15 +135,15 @@ Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOpti
 
 Messages::~Messages() { impl_->close(); }
 
-Ended Messages::send(Channel& channel, team::Rank to, const Message& message, Deadline deadline) {
+Status Messages::send(Channel& channel, team::Rank to, const Message& message, Deadline deadline) {
   if (impl_->comm.on_service_thread()) {
     throw UsageError({"send a message to", "rank " + std::to_string(to),
                       "on the service thread it cannot wait for room",
                       "send it with the Call that the handler was given"});
   }
   const Outcome left = impl_->rings.send(channel, to, impl_->record_of(to, message), deadline);
-  if (left != Outcome::done) return ended_with(left, to);
-  if (impl_->comm.team().fabric().reaches_by_memory(to)) return ended_with(impl_->rings.carry(channel, to), to);
+  if (left != Outcome::done) return status_with(left, to);
+  if (impl_->comm.team().fabric().reaches_by_memory(to)) return status_with(impl_->rings.carry(channel, to), to);
   impl_->ring_here(channel);
   return {};
 }

@@ -65,7 +65,7 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
     channel.local_fence();  // what this thread has stored there, for the end that copies it
     const bool at_once = place.bytes <= Comm::kInlineBytes && comm.team().fabric().reaches_by_memory(ticket.peer);
     return comm.act(channel, at_once, [self = shared_from_this(), ticket, place](Channel& by, Deadline deadline) {
-      return ended_with(self->table.meet(by, ticket, place, deadline), ticket.peer);
+      return status_with(self->table.meet(by, ticket, place, deadline), ticket.peer);
     });
   }
 };
@@ -85,13 +85,13 @@ bool Rendezvous::ended(const Ticket& ticket) const {
   return impl_->table.state(inner(ticket)) != MatchTable::State::open;
 }
 
-Rendezvous::Result Rendezvous::wait(Channel& channel, const Ticket& ticket, Deadline deadline) const {
+Rendezvous::Copied Rendezvous::wait(Channel& channel, const Ticket& ticket, Deadline deadline) const {
   // First this end's work on the service thread, and then the other end.
   if (!ended(ticket)) impl_->comm.check_may_wait("the other end of a rendezvous");
-  const Ended begun = impl_->comm.wait(channel, ticket.request, deadline);
+  const Status begun = impl_->comm.wait(channel, ticket.request, deadline);
   if (!begun.done()) return {begun, false};
   const Outcome waited = impl_->table.wait(channel, inner(ticket), deadline);
-  return {ended_with(waited, ticket.peer),
+  return {status_with(waited, ticket.peer),
           waited == Outcome::done && impl_->table.state(inner(ticket)) == MatchTable::State::did_not_fit};
 }
 

@@ -79,7 +79,7 @@ bool Service::idle() const { return finished_ >= issued_; }
 
 bool Service::finished(const Request& request) const { return request.none() || finished_ >= request.last; }
 
-Ended Service::wait(Channel& channel, const Request& request, Deadline deadline) {
+Status Service::wait(Channel& channel, const Request& request, Deadline deadline) {
   if (request.none()) return {};
   if (is_this_thread() && !finished(request)) refuse_wait("operations in the background");
   while (!finished(request) && team_.fabric().now() < deadline.at && do_own(channel, request.last)) continue;
@@ -107,7 +107,7 @@ void Service::on_ring(std::function<void(Channel&)> work) {
 }
 
 Outcome Service::ring(Channel& channel, team::Rank rank, Deadline deadline) const {
-  return channel.add_signal(bells_->of(rank).word<AtomicWord>(kBell), 1, deadline).outcome;
+  return channel.add_signal(bells_->of(rank).word<AtomicWord>(kBell), 1, deadline).status;
 }
 
 void Service::serve(const std::stop_token& stop) {
@@ -166,11 +166,12 @@ bool Service::do_next(Channel& channel) {
 // False when it waits.
 bool Service::do_task(Channel& channel, Issued& task) {
   if (!task.deadline) task.deadline = next_deadline();
-  std::optional<Ended> ended;
-  const std::exception_ptr error = thrown_by([&] { ended = std::get<Comm::Task>(task.work)(channel, *task.deadline); });
-  if (!ended && error == nullptr) return false;
+  std::optional<Status> status;
+  const std::exception_ptr error =
+      thrown_by([&] { status = std::get<Comm::Task>(task.work)(channel, *task.deadline); });
+  if (!status && error == nullptr) return false;
   remove_first();
-  error == nullptr ? note_ends({&*ended, 1}) : note_thrown(1, error);
+  error == nullptr ? note_ends({&*status, 1}) : note_thrown(1, error);
   return true;
 }
 
@@ -209,34 +210,47 @@ bool Service::do_own(Channel& channel, std::uint64_t last) {
 }
 
 // A copy that a rank did not answer takes with it what was issued for that rank before it ended: each of those would
-// hold up what goes to others for another minute.
+// hold up what goes to others for another minute. What is issued for it later holds them up for a second.
 void Service::do_copies(Channel& channel, std::span<const Copy> copies) {
   Made made;
   const std::exception_ptr error = thrown_by([&] {
     made = make(channel, copies);
-    assert_that(made.ended.size() == copies.size(), "each copy has ended in some way");
+    assert_that(made.status.size() == copies.size(), "each copy has ended in some way");
+    for (std::size_t at = 0; !given_up_.empty() && at < copies.size(); ++at) {
+      if (!made.status[at].done()) continue;
+      for (const Part& part : copies[at].parts) given_up_.erase(peer_of(part));
+      if (const std::optional<team::Rank> told = target_of(copies[at].notice)) given_up_.erase(*told);
+    }
     for (const team::Rank rank : made.silent) given_up_[rank] = issued_;
   });
-  error == nullptr ? note_ends(made.ended) : note_thrown(copies.size(), error);
+  error == nullptr ? note_ends(made.status) : note_thrown(copies.size(), error);
 }
 
 Made Service::make(Channel& channel, std::span<const Copy> copies) const {
-  if (is_given_up(copies.front(), 0)) return {std::vector<Ended>(copies.size(), {Outcome::timed_out, {}}), {}};
-  const NextDeadline next = [this] { return next_deadline(); };
+  const Standing of_all = standing(copies.front(), 0);
+  if (of_all == Standing::given_up) return {std::vector<Status>(copies.size(), {Outcome::timed_out, {}}), {}};
+  const NextDeadline next = [this, of_all] {
+    const Deadline usual = next_deadline();
+    if (of_all == Standing::good) return usual;
+    return Deadline{std::min(usual.at, team_.fabric().in(comm::time_limits::kStep).at)};
+  };
   if (copies.size() == 1 && copies.front().bytes() > kPieceBytes) {
     return make_in_pieces(channel, copies.front(), next);
   }
   return make_copies(channel, copies, next);
 }
 
-bool Service::is_given_up(const Copy& copy, std::size_t ahead) const {
-  if (given_up_.empty()) return false;
-  const auto is_silent = [&, number = finished_ + 1 + ahead](team::Rank rank) {
+Service::Standing Service::standing(const Copy& copy, std::size_t ahead) const {
+  if (given_up_.empty()) return Standing::good;
+  const auto of_rank = [&, number = finished_ + 1 + ahead](team::Rank rank) {
     const auto last = given_up_.find(rank);
-    return last != given_up_.end() && number <= last->second;
+    if (last == given_up_.end()) return Standing::good;
+    return number <= last->second ? Standing::given_up : Standing::doubtful;
   };
   const std::optional<team::Rank> told = target_of(copy.notice);
-  return (told && is_silent(*told)) || std::ranges::any_of(copy.parts, is_silent, peer_of);
+  Standing worst = told ? of_rank(*told) : Standing::good;
+  for (const Part& part : copy.parts) worst = std::max(worst, of_rank(peer_of(part)));
+  return worst;
 }
 
 Deadline Service::next_deadline() const {
@@ -245,19 +259,19 @@ Deadline Service::next_deadline() const {
   return stop_by_ && stop_by_->at < next.at ? *stop_by_ : next;
 }
 
-// Those that are next: none of them is given up, or all are.
+// Those that are next, as long as they have one standing.
 template <class MayTake>
 std::vector<Copy> Service::take_copies(std::uint64_t last, MayTake may_take) {
   std::vector<Copy> copies;
   copies.reserve(std::min(kCopiesAtOnce, tasks_.size()));  // here alone it may throw: nothing was taken
   std::uint64_t bytes = 0;
-  bool all_given_up = false;
+  Standing of_all = Standing::good;
   while (!tasks_.empty() && copies.size() < kCopiesAtOnce) {
     auto* const copy = std::get_if<Copy>(&tasks_.front().work);
     if (copy == nullptr || finished_ + copies.size() >= last || !may_take(*copy)) break;
-    const bool given_up = is_given_up(*copy, copies.size());
-    if (!copies.empty() && given_up != all_given_up) break;
-    all_given_up = given_up;
+    const Standing of_copy = standing(*copy, copies.size());
+    if (!copies.empty() && of_copy != of_all) break;
+    of_all = of_copy;
     bytes += copy->bytes();
     if (!copies.empty() && bytes > kBytesAtOnce) break;
     copies.push_back(std::move(*copy));
@@ -274,10 +288,10 @@ void Service::remove_first() {
   tasks_.pop_front();
 }
 
-void Service::note_ends(std::span<const Ended> ends) {
+void Service::note_ends(std::span<const Status> ends) {
   const MutexLock lock(mutex_);
-  for (const Ended& ended : ends) {
-    if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
+  for (const Status& status : ends) {
+    if (!status.done()) failures_.add(finished_ + 1, status);  // before it has finished
     ++finished_;
   }
 }

@@ -51,7 +51,7 @@ class Service {
   [[nodiscard]] bool idle() const;
   [[nodiscard]] bool finished(const Request& request) const;
   /// Throws UsageError when the thread itself would wait.
-  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline);
+  [[nodiscard]] Status wait(Channel& channel, const Request& request, Deadline deadline);
   [[nodiscard]] bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   [[noreturn]] static void refuse_wait(const char* for_what);
 
@@ -85,10 +85,13 @@ class Service {
   bool do_own(Channel& channel, std::uint64_t last);
   void do_copies(Channel& channel, std::span<const Copy> copies);
   [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
-  /// Whether it would wait for a rank that a copy issued before it has waited for; it is the next but `ahead`.
-  [[nodiscard]] bool is_given_up(const Copy& copy, std::size_t ahead) const;
+  /// What is known of the ranks that a copy has part in. doubtful: one of them did not answer the last copy.
+  /// given_up: nor has this copy to wait for it, which was issued before that one ended.
+  enum class Standing : std::uint8_t { good, doubtful, given_up };
+  /// Of the copy that is next but `ahead`.
+  [[nodiscard]] Standing standing(const Copy& copy, std::size_t ahead) const;
   void remove_first();
-  void note_ends(std::span<const Ended> ends);
+  void note_ends(std::span<const Status> ends);
   /// The next `count` operations have thrown.
   void note_thrown(std::size_t count, const std::exception_ptr& error);
   void tell(Channel& channel);
@@ -106,7 +109,8 @@ class Service {
   std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
   std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
   std::uint64_t told_ = 0;                        ///< to the waiting threads; the worker's own
-  std::map<team::Rank, std::uint64_t> given_up_;  ///< the same; the last operation that a silent rank takes with it
+  /// The same: the ranks that did not answer their last copy, and the last operation that this takes with it.
+  std::map<team::Rank, std::uint64_t> given_up_;
   Failures failures_ GUARDED_BY(mutex_);
   std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);
   std::optional<Deadline> stop_by_ GUARDED_BY(mutex_){};  ///< once it ends

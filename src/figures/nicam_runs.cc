@@ -70,8 +70,8 @@ class Program {
     expect(channels_[rank]->wait_until(region, region.word<ControlWord>(word), has_come, deadline(rank)));
   }
   std::uint64_t begin_barrier(Channel& by, Rank rank) {
-    const Fetched opened = barriers_[rank]->open(by, deadline(rank));
-    expect(opened.outcome);
+    const Result<std::uint64_t> opened = barriers_[rank]->open(by, deadline(rank));
+    expect(opened.status);
     expect(barriers_[rank]->arrive(by, opened.value, deadline(rank)));
     return opened.value;
   }

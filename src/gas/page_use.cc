@@ -8,7 +8,8 @@
 
 namespace farside::gas {
 
-GatheredUse gather_use(PageAccess& access, comm::Collectives& collectives, std::uint64_t most, Deadline deadline) {
+Result<std::vector<PageUse>, comm::Status> gather_use(PageAccess& access, comm::Collectives& collectives,
+                                                      std::uint64_t most, Deadline deadline) {
   most = std::min(most, access.pages().pages());  // no rank has used more
   std::vector<PageTraffic> used = access.traffic();
   std::ranges::sort(used, std::ranges::greater(), &PageTraffic::bytes);
@@ -18,19 +19,19 @@ GatheredUse gather_use(PageAccess& access, comm::Collectives& collectives, std::
   std::vector<PageId> pages;
   pages.reserve(used.size());
   for (const PageTraffic& one : used) pages.push_back(one.page);
-  std::vector<PagePlace> places;
-  if (const comm::Ended located = access.locate(pages, places, deadline); !located.done()) return {located};
+  const auto places = access.locate(pages, deadline);
+  if (!places.done()) return {places.status, {}};
 
   // All bring as many; those without operations are none.
   std::vector<PageUse> mine(most);
   for (std::size_t i = 0; i < used.size(); ++i) {
     const PageTraffic& one = used[i];
-    mine[i] = {one.page,  team.rank(),           places[i].owner, one.operations,
+    mine[i] = {one.page,  team.rank(),           places.value[i].owner, one.operations,
                one.bytes, one.remote_operations, one.remote_bytes};
   }
   std::vector<PageUse> all(most * team.size());
-  const comm::Ended gathered = collectives.all_gather(access.channel(), std::span(mine), std::span(all), deadline);
-  if (!gathered.done()) return {gathered};
+  const comm::Status gathered = collectives.all_gather(access.channel(), std::span(mine), std::span(all), deadline);
+  if (!gathered.done()) return {gathered, {}};
   std::erase_if(all, [](const PageUse& use) { return use.operations == 0; });
   std::ranges::stable_sort(all, std::ranges::greater(), &PageUse::bytes);
   return {{}, std::move(all)};

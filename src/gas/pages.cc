@@ -17,7 +17,7 @@ namespace farside::gas {
 
 namespace {
 
-using comm::Ended;
+using comm::Status;
 
 constexpr std::uint64_t kMaxRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
@@ -185,21 +185,21 @@ class PageAccess::Impl {
     for (const PagePart& part : begun_unknown) count(part);
     begun_unknown.clear();
   }
-  comm::Old<std::uint64_t> counted(PageId page, const comm::Old<std::uint64_t>& old) {
-    if (old.ended.done()) count(page, sizeof(std::uint64_t));
+  Result<std::uint64_t, comm::Status> counted(PageId page, const Result<std::uint64_t, comm::Status>& old) {
+    if (old.status.done()) count(page, sizeof(std::uint64_t));
     return old;
   }
 
   /// From the copy of the page, which is fetched when there is none.
-  Ended get_from_copy(const PagePart& part, Deadline deadline) {
+  Status get_from_copy(const PagePart& part, Deadline deadline) {
     const Accessor::Found found = accessor.find(part.page, deadline);
-    if (!found.ended.done()) return found.ended;
+    if (!found.status.done()) return found.status;
     if (is_here(*found.known)) return accessor.get(part, deadline);
     std::span<const std::byte> copy = copies.find(part.page);
     if (copy.empty()) {
       std::vector<std::byte> bytes(pages.page_bytes());
       const PagePart all{part.page, 0, LocalSpan(bytes.data(), bytes.size())};
-      const Ended fetched = ending_on_error([&] { return accessor.get(all, deadline); });  // before `bytes` goes
+      const Status fetched = ending_on_error([&] { return accessor.get(all, deadline); });  // before `bytes` goes
       if (!fetched.done()) return fetched;
       count(all);
       copy = copies.add(part.page, std::move(bytes));
@@ -252,18 +252,18 @@ Channel& PageAccess::channel() {
   return impl_->accessor.channel();
 }
 
-Ended PageAccess::get(const PagePart& part, Deadline deadline) {
+Status PageAccess::get(const PagePart& part, Deadline deadline) {
   impl_->check_closed();
   impl_->check(part);
   return impl_->ending_on_error([&] {
     if (impl_->copies.is_on()) return impl_->get_from_copy(part, deadline);
-    const Ended ended = impl_->accessor.get(part, deadline);
-    if (ended.done()) impl_->count(part);
-    return ended;
+    const Status status = impl_->accessor.get(part, deadline);
+    if (status.done()) impl_->count(part);
+    return status;
   });
 }
 
-Ended PageAccess::get(std::span<const PagePart> parts, Deadline deadline) {
+Status PageAccess::get(std::span<const PagePart> parts, Deadline deadline) {
   impl_->check_closed();
   for (const PagePart& part : parts) impl_->check(part);
   return impl_->ending_on_error([&] {
@@ -271,21 +271,21 @@ Ended PageAccess::get(std::span<const PagePart> parts, Deadline deadline) {
       for (const PagePart& part : parts) impl_->begin_get(part);
       return finish(deadline);
     }
-    const Ended ended = impl_->accessor.get(parts, deadline);
-    if (!ended.done()) return ended;
+    const Status status = impl_->accessor.get(parts, deadline);
+    if (!status.done()) return status;
     for (const PagePart& part : parts) impl_->count(part);
-    return Ended{};
+    return Status{};
   });
 }
 
-Ended PageAccess::put(const PagePart& part, Deadline deadline) {
+Status PageAccess::put(const PagePart& part, Deadline deadline) {
   impl_->check_closed();
   impl_->check(part);
   return impl_->ending_on_error([&] {
     impl_->copies.drop(part.page);
-    const Ended ended = impl_->accessor.put(part, deadline);
-    if (ended.done()) impl_->count(part);
-    return ended;
+    const Status status = impl_->accessor.put(part, deadline);
+    if (status.done()) impl_->count(part);
+    return status;
   });
 }
 
@@ -303,11 +303,11 @@ void PageAccess::begin_put(const PagePart& part) {
   });
 }
 
-Ended PageAccess::finish(Deadline deadline) {
+Status PageAccess::finish(Deadline deadline) {
   return impl_->ending_on_error([&] {
-    const Ended ended = impl_->accessor.finish(deadline);
+    const Status status = impl_->accessor.finish(deadline);
     impl_->count_finished();
-    return ended;
+    return status;
   });
 }
 
@@ -319,16 +319,16 @@ bool PageAccess::is_open() const noexcept { return impl_->accessor.is_open(); }
 
 void PageAccess::check_closed() { impl_->check_closed(); }
 
-comm::Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
-                                               Deadline deadline) {
+Result<std::uint64_t, comm::Status> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                                          Deadline deadline) {
   impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
   return impl_->counted(page, impl_->accessor.fetch_add(page, offset, addend, deadline));
 }
 
-comm::Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                                  std::uint64_t desired, Deadline deadline) {
+Result<std::uint64_t, comm::Status> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                             std::uint64_t desired, Deadline deadline) {
   impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
@@ -342,14 +342,14 @@ Moved PageAccess::own(std::span<const PageId> pages, Deadline deadline) {
   return impl_->mover.own(pages, deadline);
 }
 
-Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline) {
+Result<std::vector<PagePlace>, Status> PageAccess::locate(std::span<const PageId> pages, Deadline deadline) {
   impl_->check_closed();
   impl_->check(pages);
   const auto as_public = [this](const Location& place) {
     const PageMemory& memory = impl_->memory;
     return PagePlace{place.owner, memory.in_slot(place, 0, memory.layout().shape().page_bytes), place.version};
   };
-  places.assign(pages.size(), {});
+  std::vector<PagePlace> places(pages.size());
   std::vector<PageId> unknown;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const KnownPlace* const known = impl_->accessor.known(pages[i]);
@@ -360,12 +360,12 @@ Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& 
     }
   }
   std::vector<Location> asked(unknown.size());
-  const Ended ended = impl_->accessor.directory().look(unknown, asked, deadline);
-  if (!ended.done()) return ended;
+  const Status status = impl_->accessor.directory().look(unknown, asked, deadline);
+  if (!status.done()) return {status, {}};
   for (std::size_t i = 0, at = 0; i < pages.size(); ++i) {
     if (places[i].bytes.region == nullptr) places[i] = as_public(asked[at++]);
   }
-  return {};
+  return {{}, std::move(places)};
 }
 
 PageAccess::Pinned PageAccess::pin(PageId page, Deadline deadline) {
@@ -374,7 +374,7 @@ PageAccess::Pinned PageAccess::pin(PageId page, Deadline deadline) {
   auto pin = std::make_unique<PagePin::Impl>(impl_->memory, impl_->accessor.channel());
   for (;;) {
     const Accessor::Found found = impl_->accessor.find(page, deadline);
-    if (!found.ended.done()) return {found.ended};
+    if (!found.status.done()) return {found.status};
     if (!impl_->is_here(*found.known)) return {};
     if (!pin->holder.cover(page, found.known->sampled)) continue;
     const LocalSpan bytes = impl_->memory.own_slot(found.known->place.slot);

@@ -2,11 +2,9 @@
 
 namespace farside::kv {
 
-Outcome Session::get(std::string_view key, Got& got) {
-  std::vector<Got> all;
-  const Outcome outcome = get_all({&key, 1}, all);
-  if (outcome == Outcome::done) got = all.front();
-  return outcome;
+Result<Got> Session::get(std::string_view key) {
+  const auto got = get_all({&key, 1});
+  return {got.status, got.done() ? got.value.front() : Got{}};
 }
 
 PutOutcome Session::put(std::string_view key, std::string_view value, std::uint64_t expires_ns) {

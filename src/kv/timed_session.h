@@ -15,16 +15,16 @@ class TimedSession : public Session {
   TimedSession(const Fabric& fabric, AtomicSession& session, Duration time_out)
       : fabric_(fabric), session_(session), time_out_(time_out) {}
 
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override {
-    return session_.get_all(keys, got, fabric_.in(time_out_));
+  Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override {
+    return session_.get_all(keys, fabric_.in(time_out_));
   }
   PutOutcome put_all(std::span<const Write> writes) override { return session_.put_all(writes, fabric_.in(time_out_)); }
   void put_each(std::span<IndependentPut> puts) override { session_.put_each(puts, fabric_.in(time_out_)); }
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override {
-    return session_.scan(cursor, prefix, about, scanned, fabric_.in(time_out_));
+  Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
+    return session_.scan(cursor, prefix, about, fabric_.in(time_out_));
   }
-  Outcome use(std::vector<MemoryUse>& servers) override { return session_.use(servers, fabric_.in(time_out_)); }
-  void hear(std::vector<bool>& answered) override { session_.hear(answered); }
+  Result<std::vector<MemoryUse>> use() override { return session_.use(fabric_.in(time_out_)); }
+  [[nodiscard]] std::vector<bool> hear() override { return session_.hear(); }
   void set_time_out(std::chrono::milliseconds time_out) override { time_out_ = time_out; }
   [[nodiscard]] std::uint64_t wall_ns() const override { return session_.wall_ns(); }
 

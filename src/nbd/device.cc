@@ -35,23 +35,23 @@ Device::Device(std::unique_ptr<far::Space> space) : space_(std::move(space)), wr
   while (free_.size() < kLanes) free_.push_back(space_->open_lane());
 }
 
-far::Result Device::read(std::span<std::byte> into, std::uint64_t offset) {
+far::Status Device::read(std::span<std::byte> into, std::uint64_t offset) {
   const far::Transfer transfer{offset, {into.data(), into.size()}};
   return Turn(*this)->read({&transfer, 1}, deadline());
 }
 
-far::Result Device::write(std::span<std::byte> from, std::uint64_t offset) {
+far::Status Device::write(std::span<std::byte> from, std::uint64_t offset) {
   const far::Transfer transfer{offset, {from.data(), from.size()}};
-  const far::Result result = Turn(*this)->write({&transfer, 1}, deadline());
+  const far::Status status = Turn(*this)->write({&transfer, 1}, deadline());
   written_.set(offset, from.size());  // if it failed, part of it may have been
-  return result;
+  return status;
 }
 
-far::Result Device::discard(std::uint64_t offset, std::uint64_t bytes) {
+far::Status Device::discard(std::uint64_t offset, std::uint64_t bytes) {
   written_.clear(offset, bytes);
-  const far::Result result = Turn(*this)->discard(offset, bytes, deadline());
-  if (result != far::Result::done) written_.set(offset, bytes);
-  return result;
+  const far::Status status = Turn(*this)->discard(offset, bytes, deadline());
+  if (status != far::Status::done) written_.set(offset, bytes);
+  return status;
 }
 
 }  // namespace farside::nbd

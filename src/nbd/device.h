@@ -27,11 +27,11 @@ class Device {
 
   [[nodiscard]] std::uint64_t bytes() const { return space_->bytes(); }
 
-  [[nodiscard]] far::Result read(std::span<std::byte> into, std::uint64_t offset);
+  [[nodiscard]] far::Status read(std::span<std::byte> into, std::uint64_t offset);
   /// nbdkit names what is written by pointers to const; a LocalSpan has none.
-  [[nodiscard]] far::Result write(std::span<std::byte> from, std::uint64_t offset);
+  [[nodiscard]] far::Status write(std::span<std::byte> from, std::uint64_t offset);
   /// Reads as zeros afterwards.
-  [[nodiscard]] far::Result discard(std::uint64_t offset, std::uint64_t bytes);
+  [[nodiscard]] far::Status discard(std::uint64_t offset, std::uint64_t bytes);
   /// Blocks that are not written read as zeros.
   [[nodiscard]] const WrittenBlocks& written() const noexcept { return written_; }
 

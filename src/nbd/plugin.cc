@@ -46,14 +46,14 @@ int or_told(Do&& what) {
 
 template <class Do>
 int answer(Do&& what) {
-  far::Result result = far::Result::lost;
-  if (or_told([&] { result = what(); }) != 0) {
+  far::Status status = far::Status::lost;
+  if (or_told([&] { status = what(); }) != 0) {
     nbdkit_set_error(EIO);
     return -1;
   }
-  if (result == far::Result::done) return 0;
-  nbdkit_error("far memory: %s", std::string(to_string(result)).c_str());
-  nbdkit_set_error(result == far::Result::full ? ENOSPC : EIO);
+  if (status == far::Status::done) return 0;
+  nbdkit_error("far memory: %s", std::string(to_string(status)).c_str());
+  nbdkit_set_error(status == far::Status::full ? ENOSPC : EIO);
   return -1;
 }
 

@@ -55,7 +55,7 @@ std::string address_of(team::Team& team, const team::SymmetricRegion& addresses,
   const Deadline deadline = team.fabric().in(node::time_limits::kOthers);
   const RemoteRegion& told = addresses.of(rank);
   for (;;) {
-    const Fetched bytes = channel->load(told.word<ControlWord>(0), deadline);
+    const Result<std::uint64_t> bytes = channel->load(told.word<ControlWord>(0), deadline);
     std::string address(bytes.done() && bytes.value <= kMaxAddressBytes ? bytes.value : 0, '\0');
     const LocalSpan into(address.data(), address.size());
     if (!address.empty() && channel->read(into, told.span(kAddressOffset, address.size()), deadline) == Outcome::done) {

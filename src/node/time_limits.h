@@ -12,7 +12,8 @@ namespace farside::node::time_limits {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// For progress of a pool that starts.
+/// farside up gives up when no further node became ready, and no more of a journal was read, for so long. A node that
+/// lacks other members gives up earlier, after team::time_limits::kSetup.
 inline constexpr milliseconds kStart{40'000};
 /// For the lock of a pool's directory, which a command that looks holds, or a killed pool that is not gone yet.
 inline constexpr milliseconds kLock{1'000};

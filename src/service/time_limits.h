@@ -33,6 +33,8 @@ inline constexpr minutes kMaxTry{1};
 inline constexpr seconds kFarewell{1};
 
 static_assert(net::time_limits::kFirstPauseInCrowd < kFirstTry, "the first attempt comes back once when it is crowded");
+static_assert(kFirstTry <= net::time_limits::kBetweenConnects,
+              "where nothing listens the first attempt, which is then the last, ends at once");
 static_assert(kFirstTry < kHandshake && kHandshake < kMaxTry,
               "some attempt of a client that is slow, or far away, lasts as long as the service waits for it");
 static_assert(kLook < kHandshake);

@@ -202,9 +202,9 @@ Outcome SimChannel::begin_signal(PeerId peer) {
   return Outcome::done;
 }
 
-Fetched SimChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+Result<std::uint64_t> SimChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
   if (const Outcome before = begin_signal(word.region->peer()); before != Outcome::done) return {before, 0};
-  const Fetched old = fetch_add(word, addend, deadline);
+  const Result<std::uint64_t> old = fetch_add(word, addend, deadline);
   signals_ = false;
   return old;
 }

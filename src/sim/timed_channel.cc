@@ -64,7 +64,7 @@ Outcome TimedChannel::write_signals(std::span<const RemoteWord<ControlWord>> wor
   return batch.wait(deadline);
 }
 
-Fetched TimedChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+Result<std::uint64_t> TimedChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
   wait_while(under_way_);
   return fetch_add(word, addend, deadline);
 }

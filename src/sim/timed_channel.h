@@ -28,7 +28,7 @@ class TimedChannel final : public Channel {
   void local_fence() override {}
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;
-  Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
+  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:
   void post(const Operation& operation, Completion& completion) override;

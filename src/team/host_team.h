@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "farside/team/team.h"
@@ -52,7 +53,14 @@ class HostTeam final : public Team {
   void on_cut_off(const std::function<void()>& handler) override;
 
  private:
+  // The exchanges that every member takes part in, by number.
+  static constexpr std::size_t kCards = 0;
+  static constexpr std::size_t kAddresses = 1;
+  static constexpr std::size_t kFirstRegion = 2;
+
   HostTeam() = default;
+
+  [[nodiscard]] static std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 
   void form(const BootstrapMaker& make_bootstrap);
   [[nodiscard]] bool join(const BootstrapMaker& make_bootstrap, net::SetupClock::time_point deadline);
@@ -121,7 +129,7 @@ class HostTeam final : public Team {
 
   mutable Mutex membership_;
   std::vector<MemberCard> cards_ GUARDED_BY(membership_);
-  std::set<Rank> gone_ GUARDED_BY(membership_);     ///< for whatever reason
+  std::set<Rank> gone_ GUARDED_BY(membership_);     ///< lost to this process, for whatever reason
   bool connected_ GUARDED_BY(membership_) = false;  ///< the fabric knows every rank
   /// The epoch, less what epoch() adds for those lost at the start.
   std::uint64_t epoch_base_ GUARDED_BY(membership_) = 0;
@@ -137,7 +145,7 @@ class HostTeam final : public Team {
   metrics::Counter came_back_{{"farside_team_members_returned_total", "Lost members that this process reached again."}};
 
   std::atomic<bool> has_coordinator_ = true;
-  std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
+  std::vector<std::atomic<bool>> died_;  ///< by rank: that a process of it died was decided, for all members
   std::vector<std::atomic<bool>> out_;   ///< its present process, or its last
 
   // The service thread's.

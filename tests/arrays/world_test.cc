@@ -192,7 +192,7 @@ TEST(World, TellsOfAFailureThatSuccessesFollow) {
         Block there = world.allocate(sent.size() * sizeof(double));
         me.barrier();
         if (me.index() == 0) {
-          heard.before_each_flush([](PeerId peer) { return peer == 1 ? Outcome::link_lost : Outcome::done; });
+          heard.before_each_flush([](PeerId peer, Deadline) { return peer == 1 ? Outcome::link_lost : Outcome::done; });
           (void)world.begin_transfer(a.layout(), a.block(), sizeof(double), wants, there);
           // One that can wait. A wait makes copies as well, but by a channel of their own, which fails here.
           const auto unheard = team.fabric().open_channel();

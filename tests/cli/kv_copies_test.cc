@@ -84,6 +84,8 @@ TEST_F(KvCopies, SurviveANodeThatIsKilled) {
   EXPECT_EQ(servers.at(1).at("copies"), 1);
   EXPECT_EQ(servers.at(2).at("copies"), 2);
   EXPECT_TRUE(eventually([this] { return status().at("nodes").at(1).at("state") == "up"; }));
+  EXPECT_NE(log().find("which has the only copy of its keys now"), std::string::npos);
+  EXPECT_TRUE(eventually([this] { return log().find("has no part in the key-value store") != std::string::npos; }));
   EXPECT_TRUE(eventually([&] {
     const CommandEnd shown = farside({"status"});
     return shown.code() == 1 && shown.out.find("problem: server 1: its keys have one copy") != std::string::npos;

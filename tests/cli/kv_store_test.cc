@@ -153,8 +153,7 @@ TEST_F(KvStore, IsUsedByNewClientsWhileANodeStandsStill) {
     {
       kv::Client client;
       const auto session = client.open_session();
-      kv::Got got;
-      EXPECT_EQ(session->get(healthy, got), Outcome::done);
+      EXPECT_EQ(session->get(healthy).status, Outcome::done);
     }
     ::kill(nodes[stopped], SIGCONT);
     EXPECT_EQ(put.code(), 0) << put.err;
@@ -225,10 +224,10 @@ TEST_F(KvStore, IsSharedByTheThreadsOfAProgram) {
       for (int round = 0; round < 100; ++round) {
         ASSERT_EQ(session->put_all(std::vector<kv::Write>{{"one", value}, {"two", value}, {"three", value}}),
                   kv::PutOutcome::done);
-        std::vector<kv::Got> got;
-        ASSERT_EQ(session->get_all(std::vector<std::string_view>{"one", "two", "three"}, got), Outcome::done);
-        EXPECT_EQ(got[0].value, got[1].value);
-        EXPECT_EQ(got[0].value, got[2].value);
+        const auto got = session->get_all(std::vector<std::string_view>{"one", "two", "three"});
+        ASSERT_EQ(got.status, Outcome::done);
+        EXPECT_EQ(got.value[0].value, got.value[1].value);
+        EXPECT_EQ(got.value[0].value, got.value[2].value);
       }
     });
   }

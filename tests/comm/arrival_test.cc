@@ -37,7 +37,7 @@ TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
       std::uint64_t value = epoch + 1;
       for (const team::Rank rank : all) {
         const auto arrival = counter.at(*seat.channel, rank, epoch, seat.patience());
-        ASSERT_TRUE(arrival.ended.done());
+        ASSERT_TRUE(arrival.status.done());
         (void)seat.comm.put(*seat.channel, memory->of(rank).span(place(epoch, me.index()), 8), LocalSpan(value),
                             arrival.notice);
       }
@@ -101,12 +101,12 @@ TEST(ArrivalCounter, HasSendersWaitForAnEpochThatIsNotCountedYet) {
     if (me.index() == 1) {
       for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
         const auto arrival = counter.at(*seat.channel, 0, epoch, seat.patience());
-        ASSERT_TRUE(arrival.ended.done());
+        ASSERT_TRUE(arrival.status.done());
         (void)seat.comm.notify(*seat.channel, arrival.notice);
       }
-      EXPECT_EQ(counter.at(*seat.channel, 0, 4, seat.team.fabric().in(5ms)).ended.outcome, Outcome::timed_out);
+      EXPECT_EQ(counter.at(*seat.channel, 0, 4, seat.team.fabric().in(5ms)).status.outcome, Outcome::timed_out);
       me.barrier();
-      EXPECT_TRUE(counter.at(*seat.channel, 0, 4, seat.patience()).ended.done());
+      EXPECT_TRUE(counter.at(*seat.channel, 0, 4, seat.patience()).status.done());
     } else {
       me.barrier();
       EXPECT_TRUE(counter.wait(*seat.channel, 0, 1, sender, seat.patience()).done());
@@ -172,9 +172,9 @@ TEST(ArrivalCounter, NamesWhoDied) {
     if (me.index() == 2) ::raise(SIGKILL);
     if (me.index() == 0) {
       const std::vector<team::Rank> senders{1, 2};
-      const comm::Ended ended = counter.wait(*seat.channel, 0, 2, senders, seat.patience());
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(ended.lost, 2u);
+      const comm::Status status = counter.wait(*seat.channel, 0, 2, senders, seat.patience());
+      EXPECT_EQ(status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(status.lost, 2u);
     }
   });
   EXPECT_EQ(fleet.wait(0), 0);

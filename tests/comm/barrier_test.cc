@@ -51,7 +51,7 @@ TEST(Barrier, HasEightUnderWay) {
     const auto begin_eight = [&] {
       for (std::uint64_t number = 1; number <= 8; ++number) {
         const Barrier::Begun begun = barrier.begin(*seat.channel, seat.patience());
-        ASSERT_TRUE(begun.ended.done());
+        ASSERT_TRUE(begun.status.done());
         ASSERT_EQ(begun.number, number);
       }
     };
@@ -62,7 +62,7 @@ TEST(Barrier, HasEightUnderWay) {
       begin_eight();
       for (std::uint64_t number = 1; number <= 8; ++number) EXPECT_FALSE(barrier.ended(number));
       const Barrier::Begun ninth = barrier.begin(*seat.channel, seat.team.fabric().in(std::chrono::milliseconds(1)));
-      EXPECT_EQ(ninth.ended.outcome, Outcome::timed_out);
+      EXPECT_EQ(ninth.status.outcome, Outcome::timed_out);
       me.barrier();
     }
     ASSERT_TRUE(barrier.wait(*seat.channel, 8, seat.patience()).done());
@@ -99,7 +99,7 @@ TEST(Barrier, EndsWhileAllOthersAreStopped) {
     Barrier barrier(seat.comm);
     ASSERT_TRUE(me.index() != 0 || eventually([&] { return all_stopped->load(); }));
     const Barrier::Begun mine = barrier.begin(*seat.channel, seat.patience());
-    ASSERT_TRUE(mine.ended.done());
+    ASSERT_TRUE(mine.status.done());
     ++*begun;
     ASSERT_TRUE(barrier.wait(*seat.channel, mine.number, seat.patience()).done());
     if (me.index() == 0) *all_stopped = false;  // it has ended here: the test lets the others go on
@@ -128,7 +128,7 @@ void leave_while_the_last_one_releases(Meet meet) {
       if (me.index() == 1) *has_ended = true;
       return;  // its process ends
     }
-    channel.before_each_signal([&](PeerId to) {
+    channel.before_each_signal([&](PeerId to, Deadline) {
       if (to != 1) return Outcome::done;
       EXPECT_TRUE(eventually([&] { return has_ended->load(); }));
       EXPECT_TRUE(eventually([&] { return !seat.team.alive(0) && !seat.team.alive(1); }));
@@ -146,7 +146,7 @@ TEST(Barrier, EndsForThoseThatWaitWhileOthersLeave) {
     const bool is_last = seat.team.rank() == 2;
     if (is_last) before_the_last();
     const Barrier::Begun begun = barrier.begin(channel, seat.patience());
-    EXPECT_TRUE(begun.ended.done());
+    EXPECT_TRUE(begun.status.done());
     if (!is_last) before_the_last();
     EXPECT_TRUE(barrier.wait(channel, begun.number, seat.patience()).done());
   });
@@ -181,7 +181,7 @@ TEST(Barrier, IsNotStoppedByAConnectionThatBreaks) {
       EXPECT_TRUE(eventually([&] { return first_has_begun->load(); }));
       InterposedChannel channel(seat.comm.open_channel());
       unsigned breaks = 2;
-      channel.before_each_signal([&](PeerId to) {
+      channel.before_each_signal([&](PeerId to, Deadline) {
         if (to != 0 || breaks == 0) return Outcome::done;
         --breaks;
         return Outcome::link_lost;
@@ -202,9 +202,9 @@ TEST(Barrier, NamesWhoDied) {
     ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const comm::Ended ended = barrier.pass(*seat.channel, seat.patience());
-    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-    EXPECT_EQ(ended.lost, 1u);
+    const comm::Status status = barrier.pass(*seat.channel, seat.patience());
+    EXPECT_EQ(status.outcome, Outcome::peer_lost);
+    EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);
   });
   EXPECT_EQ(fleet.wait(0), 0);
@@ -241,7 +241,7 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
       EXPECT_TRUE(eventually([&] { return !seat.team.alive(3); }));
     };
     if (me.index() == 0) lose_rank_3();
-    const comm::Ended first = barrier.pass(*seat.channel, seat.patience());
+    const comm::Status first = barrier.pass(*seat.channel, seat.patience());
     if (me.index() != 0) {
       EXPECT_TRUE(first.done());
     } else {
@@ -304,11 +304,11 @@ TEST_P(BarrierOutside, DoesNotStopTheGroup) {
   meet_beside_a_third(GetParam(), [&](Member& me, Seat& seat, Channel& channel, Barrier& barrier, auto& group) {
     for (unsigned round = 0; round < 10; ++round) {
       const Barrier::Begun begun = barrier.begin(channel, seat.patience());
-      EXPECT_TRUE(begun.ended.done());
-      const comm::Ended ended = barrier.wait(*seat.channel, begun.number, seat.patience());
+      EXPECT_TRUE(begun.status.done());
+      const comm::Status status = barrier.wait(*seat.channel, begun.number, seat.patience());
       EXPECT_TRUE(barrier.ended(begun.number));
-      EXPECT_EQ(ended.outcome, me.index() == 0 ? GetParam() : Outcome::done);
-      EXPECT_EQ(ended.outside, me.index() == 0);
+      EXPECT_EQ(status.outcome, me.index() == 0 ? GetParam() : Outcome::done);
+      EXPECT_EQ(status.outside, me.index() == 0);
     }
     std::uint64_t sum = me.index() + 1;
     auto pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());

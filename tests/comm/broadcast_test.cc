@@ -71,14 +71,14 @@ TEST(Broadcast, NamesWhoDiedAndReachesTheOthers) {
     if (me.index() == 1) ::raise(SIGKILL);
     if (me.index() == 0) {
       std::uint64_t number = 0;
-      comm::Ended ended;
+      comm::Status status;
       do {  // until the death is known
         const comm::Request sent = broadcast.send(*seat.channel, *memory, kData, memory->of(0).span(kData, 8),
                                                   {.offset = 0, .value = ++number});
-        ended = seat.comm.wait(*seat.channel, sent, seat.patience());
-      } while (ended.done());
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(ended.lost, 1u);
+        status = seat.comm.wait(*seat.channel, sent, seat.patience());
+      } while (status.done());
+      EXPECT_EQ(status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(status.lost, 1u);
       EXPECT_EQ(seat.channel->store(memory->of(2).word<ControlWord>(8), number, seat.patience()), Outcome::done);
       EXPECT_EQ(seat.channel->flush(2, seat.patience()), Outcome::done);
     } else {
@@ -136,10 +136,10 @@ TEST(Broadcast, NamesWhoDidNotPassItOn) {
       return seat.comm.wait(*seat.channel, sent, seat.patience());
     };
     if (me.index() == 0) {
-      comm::Ended ended;
-      while (ended.done()) ended = send(0);  // until the death is known
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(ended.lost, 1u);
+      comm::Status status;
+      while (status.done()) status = send(0);  // until the death is known
+      EXPECT_EQ(status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(status.lost, 1u);
       EXPECT_EQ(send(kBytes + 8).lost, 1u);
     } else {
       const auto signal = memory->local().word<ControlWord>(kBytes + 8);

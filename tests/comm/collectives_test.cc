@@ -365,9 +365,9 @@ TEST(Collectives, NameWhoDied) {
     ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const comm::Ended ended = group.all_reduce(*seat.channel, std::span(values), seat.patience());
-    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-    EXPECT_EQ(ended.lost, 1u);
+    const comm::Status status = group.all_reduce(*seat.channel, std::span(values), seat.patience());
+    EXPECT_EQ(status.outcome, Outcome::peer_lost);
+    EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);
   });
   EXPECT_EQ(fleet.wait(0), 0);

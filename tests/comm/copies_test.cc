@@ -67,7 +67,7 @@ TEST_F(Copies, OfAnySizeHaveADeadlineForEachPiece) {
     length = std::min(length, kBytes - at);
     copy.parts.push_back({memory_[0]->of(1).span(at, length), buffer().piece(at, length)});
   }
-  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).ended.front().done());
+  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).status.front().done());
   EXPECT_EQ(there(), words_);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 5U);
   EXPECT_EQ(deadlines_, 4U) << "of the pieces";
@@ -76,7 +76,7 @@ TEST_F(Copies, OfAnySizeHaveADeadlineForEachPiece) {
   std::ranges::fill(words_, 0);
   copy.kind = comm::Copy::Kind::get;
   copy.notice = {};
-  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).ended.front().done());
+  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).status.front().done());
   EXPECT_EQ(there(), words_);
 }
 
@@ -98,22 +98,22 @@ TEST_F(Copies, GiveNoNoticeOfWhatIsNotThere) {
     if (++deadlines_ == 3) team_.fabric().mark_lost(1);
     return soon();
   };
-  const comm::Ended ended = comm::make_in_pieces(*channel_, copy, lost_later).ended.front();
-  EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-  EXPECT_EQ(ended.lost, 1U);
+  const comm::Status status = comm::make_in_pieces(*channel_, copy, lost_later).status.front();
+  EXPECT_EQ(status.outcome, Outcome::peer_lost);
+  EXPECT_EQ(status.lost, 1U);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 0U);
 }
 
 // Those to the other ranks have not had their time while that one was waited for.
 TEST_F(Copies, HaveTheirTimeAfterARankThatDoesNotAnswer) {
-  team_.before_each_flush([](PeerId peer) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
+  team_.before_each_flush([](PeerId peer, Deadline) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
   std::vector<comm::Copy> copies;
   for (const team::Rank to : {0, 1}) {
     copies.push_back({comm::Copy::Kind::put, {{memory_[0]->of(to).span(0, 8), buffer().piece(0, 8)}}, {}});
   }
   const comm::Made made = comm::make_copies(*channel_, copies, counted());
-  EXPECT_EQ(made.ended[0].outcome, Outcome::timed_out);
-  EXPECT_TRUE(made.ended[1].done());
+  EXPECT_EQ(made.status[0].outcome, Outcome::timed_out);
+  EXPECT_TRUE(made.status[1].done());
   EXPECT_EQ(made.silent, std::set<team::Rank>{0});
   EXPECT_EQ(deadlines_, 2U);
 }
@@ -121,14 +121,14 @@ TEST_F(Copies, HaveTheirTimeAfterARankThatDoesNotAnswer) {
 // A rank that did not answer a copy is given no notice either, not even of a copy to another rank: each would cost the
 // others its time once more.
 TEST_F(Copies, GiveNoNoticeToARankThatDidNotAnswer) {
-  team_.before_each_flush([](PeerId peer) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
+  team_.before_each_flush([](PeerId peer, Deadline) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
   const RemoteWord<ControlWord> flag = memory_[0]->of(0).word<ControlWord>(kBytes);
   const std::vector<comm::Copy> copies{
       {comm::Copy::Kind::put, {{memory_[0]->of(0).span(0, 8), buffer().piece(0, 8)}}, {}},
       {comm::Copy::Kind::put, {{memory_[0]->of(1).span(0, 8), buffer().piece(0, 8)}}, comm::SetWord{flag, 5}}};
   const comm::Made made = comm::make_copies(*channel_, copies, counted());
   EXPECT_EQ(there()[0], words_[0]) << "the copy itself is made";
-  EXPECT_EQ(made.ended[1].outcome, Outcome::timed_out) << "of its notice";
+  EXPECT_EQ(made.status[1].outcome, Outcome::timed_out) << "of its notice";
   EXPECT_EQ(memory_[0]->local().word<ControlWord>(kBytes).load(), 0U);
   EXPECT_EQ(deadlines_, 2U);
 }
@@ -137,10 +137,12 @@ TEST_F(Copies, GiveNoNoticeToARankThatDidNotAnswer) {
 TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
   std::atomic<bool> answers = false;
   std::atomic<unsigned> asked = 0;
+  Time asked_until{};
   team_.before_each({});
-  team_.before_each_flush([&](PeerId peer) {
+  team_.before_each_flush([&](PeerId peer, Deadline deadline) {
     if (peer == 0 || answers) return Outcome::done;
     ++asked;
+    asked_until = deadline.at;
     return Outcome::timed_out;
   });
   std::array<std::unique_ptr<comm::Comm>, 2> comms;
@@ -161,7 +163,7 @@ TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
   std::promise<void> all_issued;
   (void)comm.in_background(*channel_, [issued = all_issued.get_future().share()](Channel&, Deadline) {
     issued.wait();
-    return comm::Ended{};
+    return comm::Status{};
   });
   std::array<std::vector<comm::Request>, 2> puts;
   for (int i = 0; i < 3; ++i) {
@@ -174,6 +176,7 @@ TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
 
   EXPECT_EQ(outcome_of(put(1)), Outcome::timed_out) << "what is issued later is tried";
   EXPECT_EQ(asked, 2U);
+  EXPECT_LT(asked_until, team_.fabric().in(std::chrono::seconds(2)).at) << "and has a second";
   answers = true;
   EXPECT_EQ(outcome_of(put(1)), Outcome::done);
 }

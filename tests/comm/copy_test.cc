@@ -214,14 +214,14 @@ TEST(Requests, NameWhoDied) {
     if (me.index() == 1) ::raise(SIGKILL);
     std::vector<std::byte> data(kBytes);
     for (const std::uint64_t bytes : {std::uint64_t{8}, kBytes}) {
-      comm::Ended ended;
+      comm::Status status;
       do {  // until the death is known
         const comm::Request put =
             seat.comm.put(*seat.channel, memory->of(1).span(kData, bytes), LocalSpan(data.data(), bytes));
-        ended = seat.comm.wait(*seat.channel, put, seat.patience());
-      } while (ended.done());
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(ended.lost, 1u);
+        status = seat.comm.wait(*seat.channel, put, seat.patience());
+      } while (status.done());
+      EXPECT_EQ(status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(status.lost, 1u);
     }
   });
   EXPECT_EQ(fleet.wait(0), 0);

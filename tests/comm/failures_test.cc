@@ -13,7 +13,7 @@ using comm::Failures;
 
 constexpr std::uint64_t kFailures = 100'000;
 
-comm::Ended lost(team::Rank rank) { return comm::ended_with(Outcome::peer_lost, rank); }
+comm::Status lost(team::Rank rank) { return comm::status_with(Outcome::peer_lost, rank); }
 comm::Request only(std::uint64_t number) { return {number, number}; }
 
 TEST(Failures, ReadAsTheyEndedEachByItself) {

@@ -45,10 +45,10 @@ void copy(comm::Comm& comm) {
     memory->local().copy_out(64, std::as_writable_bytes(std::span(arrived)));
     std::cout << "rank " << team.rank() << " was sent " << arrived[0] << '\n';
   }
-  const comm::Ended ended = comm.wait(*channel, sent, deadline);  // from here on `numbers` may change
-  if (ended.outcome == Outcome::peer_lost) std::cout << "rank " << *ended.lost << " is lost\n";
+  const comm::Status status = comm.wait(*channel, sent, deadline);  // from here on `numbers` may change
+  if (status.outcome == Outcome::peer_lost) std::cout << "rank " << *status.lost << " is lost\n";
 
-  if (!ended.done()) throw Error({"put", "1000 numbers", "a rank is lost", ""});
+  if (!status.done()) throw Error({"put", "1000 numbers", "a rank is lost", ""});
   leave(comm);
 }
 
@@ -60,9 +60,9 @@ void reduce(comm::Comm& comm) {
   std::vector<double> sums(3, comm.team().rank());
   auto pending = all.begin_all_reduce(*channel, sums, deadline);
   // Here the program computes.
-  const comm::Ended ended = pending.end(*channel, deadline);  // each rank has the same sums now
+  const comm::Status status = pending.end(*channel, deadline);  // each rank has the same sums now
 
-  if (!ended.done() || sums[0] != 3) throw Error({"reduce", "three numbers", "it gave another sum", ""});
+  if (!status.done() || sums[0] != 3) throw Error({"reduce", "three numbers", "it gave another sum", ""});
   leave(comm);
 }
 
@@ -78,10 +78,10 @@ void call(comm::Comm& comm) {
   const auto answer = [&answers](comm::Messages::Call& call) { answers += call.words()[0]; };
   comm::Messages messages(comm, {ask, answer});
   if (comm.team().rank() == 0) {
-    const comm::Ended sent = messages.send(*channel, 1, {.handler = 0, .words = {21}}, deadline);
+    const comm::Status sent = messages.send(*channel, 1, {.handler = 0, .words = {21}}, deadline);
     while (sent.done() && answers == 0) comm.team().fabric().sleep(std::chrono::milliseconds(1));
   }
-  const comm::Ended met = barrier.pass(*channel, deadline);  // no rank leaves before
+  const comm::Status met = barrier.pass(*channel, deadline);  // no rank leaves before
 
   if (!met.done()) throw Error({"leave", "a sample", "a rank is lost", ""});
   if (comm.team().rank() == 0 && answers != 42) throw Error({"call", "rank 1", "it gave another answer", ""});

@@ -57,7 +57,7 @@ void use_all(Everything& all, Channel& channel, team::Rank rank, Fabric& fabric,
   (void)all.broadcast.send(channel, *all.memory, 64, there.span(64, 1024), {.offset = 24, .value = 1});
   (void)all.messages.send(channel, rank, {.handler = 0}, soon());
   const auto arrival = all.counter.at(channel, rank, 0, soon());
-  if (arrival.ended.done()) (void)all.comm.notify(channel, arrival.notice);
+  if (arrival.status.done()) (void)all.comm.notify(channel, arrival.notice);
   const auto begun = all.barrier.begin(channel, soon());
   if (begun.number != 0) (void)all.barrier.wait(channel, begun.number, soon());
   EXPECT_NE(all.comm.wait(channel, all.comm.issued(), fabric.in(kTimeout)).outcome, Outcome::timed_out);
@@ -68,7 +68,7 @@ void meet_once(Everything& all, Channel& channel, team::Rank rank, Fabric& fabri
   std::uint64_t sum = 1;
   (void)all.collectives.all_reduce(channel, std::span(&sum, 1), soon());
   const auto ticket = all.rendezvous.offer(channel, 1, rank, {0, 64, 8});
-  if (!all.rendezvous.wait(channel, ticket, soon()).ended.done())
+  if (!all.rendezvous.wait(channel, ticket, soon()).status.done())
     (void)all.rendezvous.withdraw(channel, ticket, soon());
 }
 

@@ -49,7 +49,7 @@ TEST(Messages, ArriveWhole) {
     for (const std::uint64_t bytes : kSizes) {
       const std::vector<std::byte> payload = pattern(bytes);
       for (team::Rank to = 0; to < me.count(); ++to) {
-        const comm::Ended sent =
+        const comm::Status sent =
             messages.send(*seat.channel, to, {0, {me.index(), bytes, 2, 3, ~0ULL}, payload}, seat.patience());
         EXPECT_TRUE(sent.done());
       }
@@ -171,12 +171,12 @@ TEST(Messages, WaitForRoomUntilTheDeadline) {
                       {.places = kPlaces, .payload_bytes = 8, .outbox = 8});
     if (me.index() == 0) {
       std::uint64_t number = 0;
-      comm::Ended ended;
+      comm::Status status;
       do {
-        ended =
+        status =
             messages.send(*seat.channel, 1, {0, {++number}, {}}, seat.team.fabric().in(std::chrono::milliseconds(100)));
-      } while (ended.done() && number < 100);
-      EXPECT_EQ(ended.outcome, Outcome::timed_out);
+      } while (status.done() && number < 100);
+      EXPECT_EQ(status.outcome, Outcome::timed_out);
       EXPECT_GT(number, kPlaces);
       *gate = true;
       ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {number}, {}}, seat.patience()).done());
@@ -201,9 +201,9 @@ TEST(Messages, TellAHandlerWhenTheOutboxIsFull) {
     Count arrived = 0;
     Messages messages(seat.comm,
                       {[&](Messages::Call& call) {
-                         comm::Ended ended;
-                         while ((ended = call.reply({1, {}, {}})).done()) ++accepted;
-                         EXPECT_EQ(ended.outcome, Outcome::timed_out);
+                         comm::Status status;
+                         while ((status = call.reply({1, {}, {}})).done()) ++accepted;
+                         EXPECT_EQ(status.outcome, Outcome::timed_out);
                        },
                        [&](Messages::Call&) { ++arrived; }},
                       {.places = kPlaces, .payload_bytes = 8, .outbox = kOutbox});
@@ -275,16 +275,16 @@ TEST(Messages, NameWhoDiedAndGoOnAmongTheLiving) {
     Messages messages(seat.comm, {die, [&](Messages::Call&) { ++arrived; }},
                       {.places = 2, .payload_bytes = 8, .outbox = 2});
     if (me.index() == 0) {
-      comm::Ended ended;
+      comm::Status status;
       for (int number = 0; number < 4; ++number) {  // as many as the ring and the outbox take in any case
         ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
       }
       *gate = true;
       do {
-        ended = messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience());
-      } while (ended.done());
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(ended.lost, 1u);
+        status = messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience());
+      } while (status.done());
+      EXPECT_EQ(status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(status.lost, 1u);
     }
     if (me.index() == 1) std::this_thread::sleep_for(std::chrono::minutes(1));  // dies in its handler
     const team::Rank other = 2 - me.index();

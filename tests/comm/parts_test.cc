@@ -93,16 +93,16 @@ TEST(Parts, NameWhoDied) {
     const auto memory = seat.team.allocate("values", kData + 8);
     if (me.index() == 2) ::raise(SIGKILL);
     std::uint64_t value = 1;
-    comm::Ended ended;
+    comm::Status status;
     do {  // until the death is known
       std::vector<comm::Part> parts;
       for (team::Rank rank = 0; rank < me.count(); ++rank)
         parts.push_back({memory->of(rank).span(kData, 8), LocalSpan(value)});
       const comm::Request put = seat.comm.put(*seat.channel, std::move(parts));
-      ended = seat.comm.wait(*seat.channel, put, seat.patience());
-    } while (ended.done());
-    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-    EXPECT_EQ(ended.lost, 2u);
+      status = seat.comm.wait(*seat.channel, put, seat.patience());
+    } while (status.done());
+    EXPECT_EQ(status.outcome, Outcome::peer_lost);
+    EXPECT_EQ(status.lost, 2u);
     survivors.leave_together(2);
   });
   EXPECT_EQ(fleet.wait(0), 0);
@@ -117,11 +117,11 @@ TEST(Atomics, AddUp) {
     const auto memory = seat.team.allocate("numbers", 24);
     const auto word = [&](std::uint64_t offset) { return memory->of(0).word<AtomicWord>(offset); };
     for (int time = 0; time < kTimes; ++time) {
-      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{-3}, seat.patience()).ended.done());
-      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(8), 0.5, seat.patience()).ended.done());
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{-3}, seat.patience()).status.done());
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(8), 0.5, seat.patience()).status.done());
       const auto greatest = [&](std::uint64_t old) { return std::max<std::uint64_t>(old, me.index() * 100 + time); };
       ASSERT_TRUE(
-          seat.comm.fetch_update<std::uint64_t>(*seat.channel, word(16), greatest, seat.patience()).ended.done());
+          seat.comm.fetch_update<std::uint64_t>(*seat.channel, word(16), greatest, seat.patience()).status.done());
     }
     me.barrier();
     EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{0}, seat.patience()).value, -3 * kTimes * 4);

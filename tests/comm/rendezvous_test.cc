@@ -34,13 +34,13 @@ struct Table : Seat {
   }
   /// Waits for a use that fits.
   void expect_met(const Rendezvous::Ticket& ticket) {
-    const Rendezvous::Result result = rendezvous.wait(*channel, ticket, patience());
-    ASSERT_TRUE(result.ended.done());
+    const Rendezvous::Copied result = rendezvous.wait(*channel, ticket, patience());
+    ASSERT_TRUE(result.status.done());
     EXPECT_FALSE(result.sizes_differ);
     EXPECT_TRUE(rendezvous.ended(ticket));
   }
   [[nodiscard]] Outcome wait_a_moment(const Rendezvous::Ticket& ticket) {
-    return rendezvous.wait(*channel, ticket, team.fabric().in(std::chrono::milliseconds(20))).ended.outcome;
+    return rendezvous.wait(*channel, ticket, team.fabric().in(std::chrono::milliseconds(20))).status.outcome;
   }
 
   std::unique_ptr<team::SymmetricRegion> memory;
@@ -126,8 +126,8 @@ TEST(Rendezvous, TellsBothThatSizesDiffer) {
     for (const std::uint64_t bytes : {16, 32}) {
       const auto ticket = me.index() == 0 ? table.rendezvous.offer(*table.channel, 0, 1, {0, 0, 32})
                                           : table.rendezvous.claim(*table.channel, 0, 0, {0, 0, bytes});
-      const Rendezvous::Result result = table.rendezvous.wait(*table.channel, ticket, table.patience());
-      EXPECT_TRUE(result.ended.done());
+      const Rendezvous::Copied result = table.rendezvous.wait(*table.channel, ticket, table.patience());
+      EXPECT_TRUE(result.status.done());
       EXPECT_EQ(result.sizes_differ, bytes != 32);
       table.expect_filled(0, 32, bytes == 32 ? 0 : me.index());
       me.barrier();
@@ -249,9 +249,9 @@ TEST(Rendezvous, NamesWhoDied) {
     const auto ticket = offers ? table.rendezvous.offer(*table.channel, 0, 1, {0, 0, 8})
                                : table.rendezvous.claim(*table.channel, 0, 1, {0, 0, 8});
     me.barrier();
-    const comm::Ended ended = table.rendezvous.wait(*table.channel, ticket, table.patience()).ended;
-    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
-    EXPECT_EQ(ended.lost, 1u);
+    const comm::Status status = table.rendezvous.wait(*table.channel, ticket, table.patience()).status;
+    EXPECT_EQ(status.outcome, Outcome::peer_lost);
+    EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);
   });
   EXPECT_EQ(fleet.wait(0), 0);

@@ -40,7 +40,7 @@ class Gate {
   comm::Request close(Seat& seat) {
     return seat.comm.in_background(*seat.channel, [opened = opened_.get_future().share()](Channel&, Deadline) {
       EXPECT_EQ(opened.wait_for(kTimeout), std::future_status::ready);
-      return comm::Ended{};
+      return comm::Status{};
     });
   }
   void open() { opened_.set_value(); }
@@ -55,14 +55,14 @@ TEST(ServiceThread, GoesOnAfterATaskThatThrows) {
     Seat seat(me);
     const auto memory = seat.team.allocate("words", 8);
     const comm::Request threw = seat.comm.in_background(
-        *seat.channel, [](Channel&, Deadline) -> comm::Ended { throw std::runtime_error("a task that throws"); });
+        *seat.channel, [](Channel&, Deadline) -> comm::Status { throw std::runtime_error("a task that throws"); });
     const comm::Request number = seat.comm.in_background(
-        *seat.channel, [](Channel&, Deadline) -> comm::Ended { throw 5; });  // no std::exception
+        *seat.channel, [](Channel&, Deadline) -> comm::Status { throw 5; });  // no std::exception
     std::uint64_t value = 7;
     const comm::Request after = seat.comm.in_background(*seat.channel, [&](Channel& by, Deadline deadline) {
       const team::Rank to = 1 - me.index();
       const Outcome written = by.write(memory->of(to).span(0, 8), LocalSpan(value), deadline);
-      return comm::ended_with(written == Outcome::done ? by.flush(to, deadline) : written, to);
+      return comm::status_with(written == Outcome::done ? by.flush(to, deadline) : written, to);
     });
     const auto wait_for = [&](const comm::Request& request) {
       const auto channel = seat.comm.open_channel();
@@ -96,7 +96,8 @@ TEST(ServiceThread, GoesOnAfterWorkOnARingThatThrows) {
       EXPECT_EQ(seat.comm.ring(*seat.channel, 0, seat.patience()), Outcome::done);
       EXPECT_TRUE(eventually([&] { return threw >= round && called >= round; }));
     }
-    const comm::Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Ended{}; });
+    const comm::Request task =
+        seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Status{}; });
     EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
   });
   fleet.expect_success();
@@ -127,7 +128,8 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
       EXPECT_EQ(sum.end(*seat.channel, seat.team.fabric().in(std::chrono::milliseconds(10))).outcome,
                 Outcome::timed_out);
     }
-    const comm::Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Ended{}; });
+    const comm::Request task =
+        seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Status{}; });
     EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
     me.barrier();
   });

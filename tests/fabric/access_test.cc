@@ -37,7 +37,7 @@ TEST(Access, AtomicsReturnTheOldValue) {
   Fleet fleet(2, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     const auto word = mesh.at(0).word<AtomicWord>(8);
-    const auto run = [&](const Fetched& fetched, std::uint64_t old) {
+    const auto run = [&](const Result<std::uint64_t>& fetched, std::uint64_t old) {
       EXPECT_TRUE(fetched.done());
       EXPECT_EQ(fetched.value, old);
     };

@@ -2,6 +2,8 @@
 #include "farside/fabric/host.h"
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -258,6 +260,28 @@ bool waits_for_end(const Fd& pidfd) {
 }
 
 // A process that was killed has children that live on: what it had mapped of its peers must not be theirs.
+// A core of one process would have the memory of all its peers.
+TEST(DirectAccess, IsNotInCores) {
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const auto place = reinterpret_cast<std::uintptr_t>(mesh.at(1 - me.index()).mapped());
+    std::ifstream table("/proc/self/smaps");
+    bool is_it = false;
+    int found = 0;
+    for (std::string line; std::getline(table, line);) {
+      std::uintptr_t begin = 0;
+      std::uintptr_t end = 0;
+      if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) is_it = begin <= place && place < end;
+      if (!is_it || !line.starts_with("VmFlags:")) continue;
+      EXPECT_NE((line + ' ').find(" dd "), std::string::npos) << line;
+      ++found;
+    }
+    EXPECT_EQ(found, 1);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 TEST(DirectAccess, OfAKilledProcessIsNotItsChilds) {
   const Shared<std::atomic<pid_t>> child;
   const Shared<std::atomic<bool>> parent_is_dead;

@@ -24,7 +24,8 @@ TEST(Atomics, FetchAddGivesEveryNumberOnce) {
     const Mesh mesh = make_mesh(me, 4096);
     const auto word = mesh.at(0).word<AtomicWord>(8);
     for (std::uint64_t i = 0; i < kEach; ++i) {
-      const Fetched old = mesh.channel->fetch_add(word, written_in(1), mesh.patience());  // changes every byte
+      const Result<std::uint64_t> old =
+          mesh.channel->fetch_add(word, written_in(1), mesh.patience());  // changes every byte
       ASSERT_TRUE(old.done());
       ASSERT_LT(round_of(old.value), kAll);
       ++(*taken)[round_of(old.value)];
@@ -45,7 +46,7 @@ TEST(Atomics, CompareSwapLosesNoUpdate) {
     std::uint64_t expected = 0;
     for (std::uint64_t done = 0; done < kEach;) {
       const std::uint64_t next = expected + written_in(1);
-      const Fetched old = mesh.channel->compare_swap(word, expected, next, mesh.patience());
+      const Result<std::uint64_t> old = mesh.channel->compare_swap(word, expected, next, mesh.patience());
       ASSERT_TRUE(old.done());
       ASSERT_LE(round_of(old.value), kAll) << "torn";
       if (old.value == expected) ++done;
@@ -67,7 +68,7 @@ TEST(Atomics, SwapKeepsEveryToken) {
     const auto word = mesh.at(0).word<AtomicWord>(8);
     std::uint64_t token = written_in(me.index() + 1);
     for (std::uint64_t i = 0; i < kEach; ++i) {
-      const Fetched old = mesh.channel->swap(word, token, mesh.patience());
+      const Result<std::uint64_t> old = mesh.channel->swap(word, token, mesh.patience());
       ASSERT_TRUE(old.done());
       token = old.value;
     }
@@ -94,7 +95,7 @@ void run_locked_counter(PeerId counter_at) {
     const std::uint64_t self = me.index() + 1;
     for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
       look_until([&] { return mesh.channel->compare_swap(lock, 0, self, mesh.patience()).value == 0; });
-      const Fetched before = mesh.channel->load(counter, mesh.patience());
+      const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.patience());
       ASSERT_TRUE(before.done());
       ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.patience()), Outcome::done);
       ASSERT_EQ(mesh.channel->flush(counter_at, mesh.patience()), Outcome::done);
@@ -120,7 +121,7 @@ TEST(Lock, CatchesIncrementsWithoutIt) {
   Fleet fleet(2, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     const auto counter = mesh.at(0).word<ControlWord>(512);
-    const Fetched before = mesh.channel->load(counter, mesh.patience());
+    const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.patience());
     me.barrier();
     ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.patience()), Outcome::done);
     ASSERT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);

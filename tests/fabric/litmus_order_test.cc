@@ -151,10 +151,7 @@ TEST(Flush, OfAllOrdersAcrossTargetsAndChannels) {
 
 TEST(Flush, OfEachOrdersAcrossTargetsAndChannels) {
   run_three_targets([](const Mesh& mesh, Channel&) {
-    for (const PeerId at : {0U, 1U, 2U}) {
-      if (const Outcome flushed = mesh.channel->flush(at, mesh.patience()); flushed != Outcome::done) return flushed;
-    }
-    return Outcome::done;
+    return mesh.channel->flush_each(std::array<PeerId, 3>{0, 1, 2}, mesh.patience());
   });
 }
 

@@ -294,6 +294,36 @@ TEST(ControlWords, AreNeverTorn) {
   fleet.expect_success();
 }
 
+// Rule 1: a copy of an owner's CPU keeps each word whole. Member 0 copies words in, which member 1 READs one at a time,
+// and copies words out that member 1 stores one at a time.
+TEST(OwnersCopies, KeepEachWordWhole) {
+  constexpr std::size_t kWords = 13;
+  constexpr std::uint64_t kStored = kData + 1024;
+  const Shared<std::atomic<bool>> over;
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, kRegionBytes);
+    std::array<std::uint64_t, kWords> words{};
+    const auto is_whole = [](std::uint64_t word) { return round_of(word) < std::uint64_t{1} << 40U; };
+    for (std::uint64_t round = 1; me.index() == 0 && !*over; ++round) {
+      words.fill(written_in(round));
+      mesh.local->copy_in(kData, std::as_bytes(std::span(words)));
+      mesh.local->copy_out(kStored, std::as_writable_bytes(std::span(words)));
+      EXPECT_TRUE(std::ranges::all_of(words, is_whole));
+    }
+    for (std::uint64_t round = 1; me.index() == 1 && round <= kRounds; ++round) {
+      for (std::size_t at = 0; at < kWords; ++at) {
+        const auto stored = mesh.at(0).word<ControlWord>(kStored + 8 * at);
+        EXPECT_EQ(mesh.channel->store(stored, written_in(round), mesh.patience()), Outcome::done);
+        const auto copied = mesh.channel->load(mesh.at(0).word<ControlWord>(kData + 8 * at), mesh.patience());
+        EXPECT_TRUE(copied.done() && is_whole(copied.value)) << std::hex << copied.value;
+      }
+    }
+    if (me.index() == 1) *over = true;
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 /// Store buffering between an owner's CPU and a remote process, both words in the owner's region. The owner stores
 /// `mine` and looks at `theirs`; the other WRITEs `theirs`, flushes, and READs `mine`. Weak: neither saw the other.
 /// A round goes through many such pairs of words with no meeting in between, so that the two drift past each other.
@@ -342,7 +372,7 @@ struct StoreBuffering {
       ASSERT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(theirs(pair)), written_in(round), deadline),
                 Outcome::done);
       ASSERT_EQ(mesh.channel->flush(0, deadline), Outcome::done);
-      const Fetched found = mesh.channel->load(mesh.at(0).word<ControlWord>(mine(pair)), deadline);
+      const Result<std::uint64_t> found = mesh.channel->load(mesh.at(0).word<ControlWord>(mine(pair)), deadline);
       ASSERT_TRUE(found.done());
       saw[pair].store(found.value, std::memory_order_relaxed);
     }

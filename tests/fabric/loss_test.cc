@@ -239,7 +239,7 @@ TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
     mesh.fabric->connect(0, mesh.fabric->address());
     EXPECT_FALSE(mesh.fabric->lost(0));
     const std::unique_ptr<RemoteRegion> anew = mesh.fabric->attach(0, mesh.local->handle());
-    EXPECT_EQ(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 1, mesh.patience()).outcome, Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 1, mesh.patience()).status, Outcome::peer_lost);
     EXPECT_TRUE(mesh.channel->fetch_add(anew->word<AtomicWord>(8), 1, mesh.patience()).done());
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(8).load(), 1U);
@@ -330,8 +330,8 @@ TEST(Loss, FencesSignalsAndFlushesTellOnceOfWritesToAnEarlierLife) {
     mesh.fabric->mark_lost(0);
     mesh.fabric->connect(0, mesh.fabric->address());
     auto last = mesh.fabric->attach(0, mesh.local->handle());
-    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).outcome, Outcome::peer_lost);
-    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).outcome, Outcome::done);
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).status, Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).status, Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(16).load(), 1u);
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
 

@@ -29,11 +29,11 @@ class FullSpace : public PageMoverTest {
 
 TEST_F(FullSpace, WhatCannotBeStoredStays) {
   write_all(0);
-  cellar.stores_end_with = far::Result::full;
-  EXPECT_EQ(mover.evict(64, evictor).result, far::Result::full);
+  cellar.stores_end_with = far::Status::full;
+  EXPECT_EQ(mover.evict(64, evictor).status, far::Status::full);
   EXPECT_EQ(frames.used(), kPages);
   write(kPages, 3);
-  cellar.stores_end_with = far::Result::done;
+  cellar.stores_end_with = far::Status::done;
   evict_all();
   EXPECT_EQ(frames.used(), 0U);
   expect_in_all(3);

@@ -23,28 +23,28 @@ class LocalSpace final : public far::Space {
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::unique_ptr<far::Lane> open_lane() override { return std::make_unique<LocalLane>(*this); }
 
-  std::atomic<far::Result> reads_end_with{far::Result::done};
-  std::atomic<far::Result> writes_end_with{far::Result::done};
+  std::atomic<far::Status> reads_end_with{far::Status::done};
+  std::atomic<far::Status> writes_end_with{far::Status::done};
 
  private:
   class LocalLane final : public far::Lane {
    public:
     explicit LocalLane(LocalSpace& space) : space_(space), channel_(space.fabric_->open_channel()) {}
 
-    [[nodiscard]] far::Result read(std::span<const far::Transfer> list, Deadline deadline) override {
+    [[nodiscard]] far::Status read(std::span<const far::Transfer> list, Deadline deadline) override {
       for (const far::Transfer& one : list) {
-        if (channel_->read(one.local, at(one), deadline) != Outcome::done) return far::Result::lost;
+        if (channel_->read(one.local, at(one), deadline) != Outcome::done) return far::Status::lost;
       }
       return space_.reads_end_with;
     }
-    [[nodiscard]] far::Result write(std::span<const far::Transfer> list, Deadline deadline) override {
+    [[nodiscard]] far::Status write(std::span<const far::Transfer> list, Deadline deadline) override {
       for (const far::Transfer& one : list) {
-        if (channel_->write(at(one), one.local, deadline) != Outcome::done) return far::Result::lost;
+        if (channel_->write(at(one), one.local, deadline) != Outcome::done) return far::Status::lost;
       }
-      if (channel_->flush(0, deadline) != Outcome::done) return far::Result::lost;
+      if (channel_->flush(0, deadline) != Outcome::done) return far::Status::lost;
       return space_.writes_end_with;
     }
-    [[nodiscard]] far::Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override {
+    [[nodiscard]] far::Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override {
       std::vector<std::byte> zeros(bytes);
       const far::Transfer whole{offset, LocalSpan(zeros.data(), zeros.size())};
       return write({&whole, 1}, deadline);

@@ -26,7 +26,7 @@ struct Cellar {
   std::vector<std::byte> bytes = std::vector<std::byte>(kPagesOfArena * far::kPageBytes);
   std::function<void()> during_store = [] {};
   std::function<bool(far::PageNumber)> has_room_for = [](far::PageNumber) { return true; };
-  far::Result stores_end_with = far::Result::done;
+  far::Status stores_end_with = far::Status::done;
 };
 
 class CellarShuttle final : public far::Shuttle {
@@ -34,19 +34,19 @@ class CellarShuttle final : public far::Shuttle {
   explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
 
   [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
-  [[nodiscard]] far::Result fetch(std::span<const far::PageNumber> pages) override {
+  [[nodiscard]] far::Status fetch(std::span<const far::PageNumber> pages) override {
     for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), far::kPageBytes);
-    return far::Result::done;
+    return far::Status::done;
   }
-  [[nodiscard]] far::Result store(std::span<const far::PageNumber> pages) override {
-    if (!std::ranges::all_of(pages, cellar_.has_room_for)) return far::Result::full;
+  [[nodiscard]] far::Status store(std::span<const far::PageNumber> pages) override {
+    if (!std::ranges::all_of(pages, cellar_.has_room_for)) return far::Status::full;
     for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), far::kPageBytes);
     cellar_.during_store();
     return cellar_.stores_end_with;
   }
-  [[nodiscard]] far::Result erase(far::PageNumber first, far::PageNumber count) override {
+  [[nodiscard]] far::Status erase(far::PageNumber first, far::PageNumber count) override {
     std::memset(shelf(first), 0, count * far::kPageBytes);
-    return far::Result::done;
+    return far::Status::done;
   }
 
  private:
@@ -79,7 +79,7 @@ class PageMoverTest : public testing::Test, public far::BusErrorServer {
 
   [[nodiscard]] bool owns(const void* address) const override { return arena.contains(address); }
   void serve_bus_error(void* address, bool is_write) override {
-    ASSERT_EQ(mover.serve(arena.page_of(address), is_write, faults), far::Result::done);
+    ASSERT_EQ(mover.serve(arena.page_of(address), is_write, faults), far::Status::done);
   }
 
   [[nodiscard]] volatile std::uint64_t& word(far::PageNumber page) {

@@ -69,12 +69,12 @@ class Worker {
         buffers[i].assign(kPageBytes / 8, value);
         pages_[pages[i]] = value;
       }
-      ASSERT_EQ(lane_->write(list, soon()), Result::done);
+      ASSERT_EQ(lane_->write(list, soon()), Status::done);
     });
   }
   void read(const std::vector<std::uint64_t>& pages) {
     with_buffers(pages, [&](std::vector<Bytes>& buffers, const std::vector<Transfer>& list) {
-      ASSERT_EQ(lane_->read(list, soon()), Result::done);
+      ASSERT_EQ(lane_->read(list, soon()), Status::done);
       for (std::size_t i = 0; i < pages.size(); ++i) {
         ASSERT_EQ(buffers[i], Bytes(kPageBytes / 8, pages_[pages[i]])) << "page " << pages[i];
       }
@@ -82,7 +82,7 @@ class Worker {
   }
   void discard() {
     const std::uint64_t page = any_pages().front();
-    ASSERT_EQ(lane_->discard(page * kPageBytes, kPageBytes, soon()), Result::done);
+    ASSERT_EQ(lane_->discard(page * kPageBytes, kPageBytes, soon()), Status::done);
     pages_[page] = 0;
   }
 

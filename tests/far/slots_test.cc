@@ -24,8 +24,8 @@ struct Cellar {
   std::vector<Slot> stored;
   std::vector<Slot> fetched;
   std::vector<Slot> given_back;
-  Result stores_end_with = Result::done;
-  Result erases_end_with = Result::done;
+  Status stores_end_with = Status::done;
+  Status erases_end_with = Status::done;
   std::function<void()> within_next_erase;
 };
 
@@ -34,21 +34,21 @@ class CellarShuttle final : public Shuttle {
   explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
 
   [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
-  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
+  [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override {
     cellar_.fetched.assign(pages.begin(), pages.end());
     for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), kPageBytes);
-    return Result::done;
+    return Status::done;
   }
-  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+  [[nodiscard]] Status store(std::span<const PageNumber> pages) override {
     cellar_.stored.assign(pages.begin(), pages.end());
     for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), kPageBytes);
     return cellar_.stores_end_with;
   }
-  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+  [[nodiscard]] Status erase(PageNumber first, PageNumber count) override {
     if (const auto act = std::exchange(cellar_.within_next_erase, nullptr)) act();
-    if (cellar_.erases_end_with != Result::done) return cellar_.erases_end_with;
+    if (cellar_.erases_end_with != Status::done) return cellar_.erases_end_with;
     for (Slot slot = first; slot < first + count; slot += 1024) cellar_.given_back.push_back(slot);
-    return Result::done;
+    return Status::done;
   }
 
  private:
@@ -65,19 +65,19 @@ class Owner {
   Owner(Cellar& cellar, Slots& slots)
       : map_(slots, kPages, {}), shuttle_(map_, std::make_unique<CellarShuttle>(cellar)) {}
 
-  Result store(const std::vector<PageNumber>& pages, int byte) {
+  Status store(const std::vector<PageNumber>& pages, int byte) {
     std::memset(shuttle_.buffer(), byte, pages.size() * kPageBytes);
     return shuttle_.store(pages);
   }
   std::vector<int> fetch_all(const std::vector<PageNumber>& pages) {
     std::memset(shuttle_.buffer(), 0xff, pages.size() * kPageBytes);
-    EXPECT_EQ(shuttle_.fetch(pages), Result::done);
+    EXPECT_EQ(shuttle_.fetch(pages), Status::done);
     std::vector<int> bytes;
     for (std::size_t i = 0; i < pages.size(); ++i) bytes.push_back(static_cast<int>(shuttle_.buffer()[i * kPageBytes]));
     return bytes;
   }
   int fetch(PageNumber page) { return fetch_all({page}).front(); }
-  void erase(PageNumber first, PageNumber count) { EXPECT_EQ(shuttle_.erase(first, count), Result::done); }
+  void erase(PageNumber first, PageNumber count) { EXPECT_EQ(shuttle_.erase(first, count), Status::done); }
   [[nodiscard]] SlotMap& map() { return map_; }
 
  private:
@@ -100,9 +100,9 @@ class SlotsTest : public testing::Test {
 // What is stored together lies together, wherever it is in the program, and stays there when it is stored again.
 TEST_F(SlotsTest, NeighboursInTimeAreNeighboursInTheSpace) {
   Owner owner(cellar, slots);
-  EXPECT_EQ(owner.store({7000, 3, 500}, 1), Result::done);
+  EXPECT_EQ(owner.store({7000, 3, 500}, 1), Status::done);
   EXPECT_THAT(cellar.stored, testing::ElementsAre(0, 1, 2));
-  EXPECT_EQ(owner.store({3, 4}, 2), Result::done);
+  EXPECT_EQ(owner.store({3, 4}, 2), Status::done);
   EXPECT_THAT(cellar.stored, testing::ElementsAre(1, 3));
   EXPECT_EQ(owner.fetch(7000), 1);
   EXPECT_EQ(owner.fetch(3), 2);
@@ -112,20 +112,20 @@ TEST_F(SlotsTest, NeighboursInTimeAreNeighboursInTheSpace) {
 // Each relative keeps what both had, whichever of them stores first; and a slot is free when no relative has it.
 TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
   Owner parent(cellar, slots);
-  EXPECT_EQ(parent.store({1, 2}, 1), Result::done);
+  EXPECT_EQ(parent.store({1, 2}, 1), Status::done);
   {
     Owner child(cellar, slots);
     const std::vector<PageNumber> both{1, 2};
     parent.map().share_with(child.map(), both);
     EXPECT_EQ(slots.used(), 2U);
-    EXPECT_EQ(parent.store({1}, 2), Result::done);
-    EXPECT_EQ(child.store({2}, 3), Result::done);
+    EXPECT_EQ(parent.store({1}, 2), Status::done);
+    EXPECT_EQ(child.store({2}, 3), Status::done);
     EXPECT_EQ(slots.used(), 4U);
     EXPECT_EQ(child.fetch(1), 1);
     EXPECT_EQ(child.fetch(2), 3);
     EXPECT_EQ(parent.fetch(1), 2);
     EXPECT_EQ(parent.fetch(2), 1);
-    EXPECT_EQ(child.store({1}, 4), Result::done);  // alone with it by now
+    EXPECT_EQ(child.store({1}, 4), Status::done);  // alone with it by now
     EXPECT_EQ(slots.used(), 4U);
   }
   EXPECT_EQ(slots.used(), 2U);
@@ -136,16 +136,16 @@ TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
 TEST_F(SlotsTest, WhatCouldNotBeErasedIsErasedLater) {
   Owner owner(cellar, slots);
   for (PageNumber first = 0; first < kSlots; first += Shuttle::kPages) {
-    EXPECT_EQ(owner.store(pages_from(first), 1), Result::done);
+    EXPECT_EQ(owner.store(pages_from(first), 1), Status::done);
   }
-  cellar.erases_end_with = Result::timed_out;
+  cellar.erases_end_with = Status::timed_out;
   owner.erase(0, 2048);
-  EXPECT_EQ(owner.store({5000}, 1), Result::full);
-  cellar.erases_end_with = Result::done;
-  EXPECT_EQ(owner.store({5000}, 1), Result::full);
+  EXPECT_EQ(owner.store({5000}, 1), Status::full);
+  cellar.erases_end_with = Status::done;
+  EXPECT_EQ(owner.store({5000}, 1), Status::full);
   EXPECT_THAT(cellar.given_back, testing::UnorderedElementsAre(0, 1024));
   for (PageNumber first = 0; first < 2048; first += Shuttle::kPages) {
-    EXPECT_EQ(owner.store(pages_from(first), 2), Result::done);
+    EXPECT_EQ(owner.store(pages_from(first), 2), Status::done);
   }
   EXPECT_EQ(owner.fetch(0), 2);
   EXPECT_EQ(slots.used(), kSlots);
@@ -154,10 +154,10 @@ TEST_F(SlotsTest, WhatCouldNotBeErasedIsErasedLater) {
 // A store that timed out keeps nothing: the space sees to it that it is over before the next one to the same place.
 TEST_F(SlotsTest, AStoreThatTimedOutHoldsNoSlot) {
   Owner owner(cellar, slots);
-  cellar.stores_end_with = Result::timed_out;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(owner.store({1}, 1), Result::timed_out);
-  cellar.stores_end_with = Result::done;
-  EXPECT_EQ(owner.store({1}, 2), Result::done);
+  cellar.stores_end_with = Status::timed_out;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(owner.store({1}, 1), Status::timed_out);
+  cellar.stores_end_with = Status::done;
+  EXPECT_EQ(owner.store({1}, 2), Status::done);
   EXPECT_EQ(slots.used(), 1U);
   owner.erase(1, 1);
   EXPECT_EQ(slots.used(), 0U);
@@ -166,7 +166,7 @@ TEST_F(SlotsTest, AStoreThatTimedOutHoldsNoSlot) {
 // A page that was discarded since it left is zeros, and no bytes are fetched for it.
 TEST_F(SlotsTest, WhatHasNoSlotIsNotAskedFor) {
   Owner owner(cellar, slots);
-  for (const PageNumber page : {1U, 2U, 3U, 4U}) EXPECT_EQ(owner.store({page}, static_cast<int>(page)), Result::done);
+  for (const PageNumber page : {1U, 2U, 3U, 4U}) EXPECT_EQ(owner.store({page}, static_cast<int>(page)), Status::done);
   owner.erase(1, 1);
   owner.erase(3, 1);
   EXPECT_THAT(owner.fetch_all({1, 2, 3, 4}), testing::ElementsAre(0, 2, 0, 4));
@@ -179,7 +179,7 @@ TEST_F(SlotsTest, WhatHasNoSlotIsNotAskedFor) {
 TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
   Owner owner(cellar, slots);
   for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
-    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+    ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
   owner.erase(0, 1000);
   EXPECT_THAT(cellar.given_back, testing::IsEmpty());
   owner.erase(1000, 24);
@@ -188,14 +188,14 @@ TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
   EXPECT_THAT(cellar.given_back, testing::ElementsAre(0, 1024));
   EXPECT_EQ(slots.used(), 0U);
   for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
-    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+    ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
 }
 
 // The keeper may wait for a node that does not answer. Threads that empty other groups do not wait for it as well.
 TEST_F(SlotsTest, WhatIsEmptiedWhileAnotherGroupIsGivenBackIsLeftToThatThread) {
   Owner owner(cellar, slots);
   for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
-    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+    ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
   std::future<void> other;
   cellar.within_next_erase = [&] {
     other = std::async(std::launch::async, [&] { owner.erase(1024, 1024); });
@@ -211,13 +211,13 @@ TEST_F(SlotsTest, WhatIsEmptiedWhileAnotherGroupIsGivenBackIsLeftToThatThread) {
 TEST_F(SlotsTest, AFullSpaceSaysSo) {
   Owner owner(cellar, slots);
   for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
-    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
-  EXPECT_EQ(owner.store({5000}, 2), Result::full);
-  EXPECT_EQ(owner.store({3, 5000}, 2), Result::full);
+    ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
+  EXPECT_EQ(owner.store({5000}, 2), Status::full);
+  EXPECT_EQ(owner.store({3, 5000}, 2), Status::full);
   EXPECT_EQ(slots.used(), kSlots);
-  EXPECT_EQ(owner.store({3}, 2), Result::done);  // has one of its own
+  EXPECT_EQ(owner.store({3}, 2), Status::done);  // has one of its own
   owner.erase(17, 1);
-  EXPECT_EQ(owner.store({5000}, 3), Result::done);
+  EXPECT_EQ(owner.store({5000}, 3), Status::done);
   EXPECT_EQ(owner.fetch(5000), 3);
   EXPECT_EQ(owner.fetch(3), 2);
 }

@@ -94,18 +94,18 @@ TEST_F(AFarSpace, SaysThatWhatWasOnALostNodeIsLost) {
   std::uint64_t value = 7;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Result::done);
+    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Status::done);
   }
   fabric_->mark_lost(1);
   int lost = 0;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    if (lane->read({&transfer, 1}, soon()) == Result::lost) ++lost;
+    if (lane->read({&transfer, 1}, soon()) == Status::lost) ++lost;
   }
   EXPECT_EQ(lost, 1);
-  EXPECT_EQ(lane->discard(0, space->bytes(), soon()), Result::done) << "afterwards there is nothing to be lost";
+  EXPECT_EQ(lane->discard(0, space->bytes(), soon()), Status::done) << "afterwards there is nothing to be lost";
   const Transfer transfer{kSlabBytes, LocalSpan(value)};
-  EXPECT_EQ(lane->read({&transfer, 1}, soon()), Result::done);
+  EXPECT_EQ(lane->read({&transfer, 1}, soon()), Status::done);
   EXPECT_EQ(value, 0U);
 }
 
@@ -123,11 +123,11 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
   const auto lost_blocks = [&] {
     std::vector<std::uint64_t> lost;
     for (std::uint64_t block = 0; block < kSlabBytes / kBlock; ++block) {
-      if (lane->read(at(block * kBlock, kBlock), soon()) == Result::lost) lost.push_back(block);
+      if (lane->read(at(block * kBlock, kBlock), soon()) == Status::lost) lost.push_back(block);
     }
     return lost;
   };
-  ASSERT_EQ(lane->write(at(0, kBlock), soon()), Result::done);
+  ASSERT_EQ(lane->write(at(0, kBlock), soon()), Status::done);
   const PeerId only = space->slabs().place(0)[0].node->peer();
   fabric_->mark_lost(only);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
@@ -135,19 +135,19 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
   EXPECT_EQ(space->slabs().take_losses(), std::vector<Loss>{});
 
   bytes.assign(kBlock, std::byte{9});
-  EXPECT_EQ(lane->write(at(kBlock, kBlock), soon()), Result::done);
+  EXPECT_EQ(lane->write(at(kBlock, kBlock), soon()), Status::done);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
-  EXPECT_EQ(lane->write(at(2 * kBlock + 8, kBlock - 8), soon()), Result::lost) << "its first bytes are lost";
-  EXPECT_EQ(lane->write(at(2 * kBlock, 8), soon()), Result::lost);
+  EXPECT_EQ(lane->write(at(2 * kBlock + 8, kBlock - 8), soon()), Status::lost) << "its first bytes are lost";
+  EXPECT_EQ(lane->write(at(2 * kBlock, 8), soon()), Status::lost);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
-  for (const std::uint64_t block : {0, 2, 3}) EXPECT_EQ(lane->write(at(block * kBlock, kBlock), soon()), Result::done);
+  for (const std::uint64_t block : {0, 2, 3}) EXPECT_EQ(lane->write(at(block * kBlock, kBlock), soon()), Status::done);
   EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
   EXPECT_EQ(bytes.back(), std::byte{9});
   EXPECT_EQ(space->slabs().count_copies(), (CopyCounts{.whole = 1}));
 
   fabric_->mark_lost(space->slabs().place(0)[0].node->peer());
-  EXPECT_EQ(lane->write(at(0, kBlock), soon()), Result::done);
-  EXPECT_EQ(lane->discard(0, kSlabBytes, soon()), Result::done);
+  EXPECT_EQ(lane->write(at(0, kBlock), soon()), Status::done);
+  EXPECT_EQ(lane->discard(0, kSlabBytes, soon()), Status::done);
   EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
   EXPECT_EQ(bytes.back(), std::byte{0});
 }
@@ -158,12 +158,12 @@ TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
   const auto lane = space->open_lane();
   std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
   const Transfer across{kSlabBytes / 2, LocalSpan(bytes.data(), bytes.size())};  // the ends of two slabs
-  EXPECT_EQ(lane->read({&across, 1}, soon()), Result::done);
+  EXPECT_EQ(lane->read({&across, 1}, soon()), Status::done);
   EXPECT_EQ(bytes.front(), std::byte{0});
   EXPECT_EQ(use().taken, 0U);
-  ASSERT_EQ(lane->write({&across, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->write({&across, 1}, soon()), Status::done);
   EXPECT_EQ(use().taken, 2U);
-  ASSERT_EQ(lane->discard(0, space->bytes(), soon()), Result::done);
+  ASSERT_EQ(lane->discard(0, space->bytes(), soon()), Status::done);
   EXPECT_TRUE(test::eventually([&] { return use().bare + use().free == 12; }));
 }
 
@@ -174,13 +174,13 @@ TEST_F(AFarSpace, GivesBackASlabThatWasDiscardedPieceByPiece) {
   const auto lane = space->open_lane();
   std::vector<std::byte> bytes(2 * kSlabBytes, std::byte{1});
   const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
-  ASSERT_EQ(lane->write({&all, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
   EXPECT_EQ(use().taken, 4U);
   for (std::uint64_t offset = 0; offset < kSlabBytes; offset += 4096) {
-    ASSERT_EQ(lane->discard(offset, 4096, soon()), Result::done);
+    ASSERT_EQ(lane->discard(offset, 4096, soon()), Status::done);
   }
   EXPECT_EQ(use().taken, 2U);
-  ASSERT_EQ(lane->read({&all, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->read({&all, 1}, soon()), Status::done);
   EXPECT_EQ(std::ranges::count(bytes, std::byte{0}), kSlabBytes);
 }
 
@@ -191,16 +191,16 @@ TEST_F(AFarSpace, HasZerosAroundWhatIsWrittenInADiscardedBlock) {
   const auto lane = space->open_lane();
   std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
   const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
-  ASSERT_EQ(lane->write({&all, 1}, soon()), Result::done);
-  ASSERT_EQ(lane->discard(100, 3 * 4096, soon()), Result::done);
+  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(lane->discard(100, 3 * 4096, soon()), Status::done);
   std::array<std::byte, 8> few{};
   few.fill(std::byte{2});
   const Transfer part{4096 + 200, LocalSpan(few.data(), few.size())};
-  ASSERT_EQ(lane->write({&part, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->write({&part, 1}, soon()), Status::done);
   std::vector<std::byte> expected(kSlabBytes, std::byte{1});
   std::fill_n(expected.begin() + 100, 3 * 4096, std::byte{0});
   std::ranges::copy(few, expected.begin() + 4096 + 200);
-  ASSERT_EQ(lane->read({&all, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->read({&all, 1}, soon()), Status::done);
   EXPECT_EQ(bytes, expected);
 }
 
@@ -211,13 +211,13 @@ TEST_F(AFarSpace, SaysThatItIsFullAndWritesWhatHasAPlace) {
   std::uint64_t value = 1;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Result::done);
+    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Status::done);
   }
   std::uint64_t second = 2;
   const std::vector<Transfer> both{{3 * kSlabBytes, LocalSpan(second)}, {0, LocalSpan(second)}};
-  EXPECT_EQ(lane->write(both, soon()), Result::full);
+  EXPECT_EQ(lane->write(both, soon()), Status::full);
   const Transfer first{0, LocalSpan(value)};
-  ASSERT_EQ(lane->read({&first, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->read({&first, 1}, soon()), Status::done);
   EXPECT_EQ(value, 2U);
 }
 
@@ -227,7 +227,7 @@ TEST_F(AFarSpace, FindsNoRoomWhereNoNodeLives) {
   for (PeerId node = 0; node < kNodes; ++node) fabric_->mark_lost(node);
   std::uint64_t value = 1;
   const Transfer transfer{0, LocalSpan(value)};
-  EXPECT_EQ(space->open_lane()->write({&transfer, 1}, soon()), Result::lost);
+  EXPECT_EQ(space->open_lane()->write({&transfer, 1}, soon()), Status::lost);
 }
 
 TEST(RoomForMirrors, IsWhatFindsAPartnerOnAnotherNode) {

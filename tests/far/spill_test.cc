@@ -214,25 +214,25 @@ class HangingSpace final : public Space {
    public:
     explicit HangingLane(HangingSpace& space) : space_(space) {}
 
-    Result read(std::span<const Transfer> list, Deadline /*deadline*/) override {
-      if (touches_hanging(list)) return Result::timed_out;
+    Status read(std::span<const Transfer> list, Deadline /*deadline*/) override {
+      if (touches_hanging(list)) return Status::timed_out;
       for (const Transfer& each : list) {
         std::memcpy(each.local.adapter_data(), &space_.bytes_[each.offset], each.local.bytes());
       }
-      return Result::done;
+      return Status::done;
     }
-    Result write(std::span<const Transfer> list, Deadline /*deadline*/) override {
+    Status write(std::span<const Transfer> list, Deadline /*deadline*/) override {
       gave_up_ = (gave_up_ && !space_.hanging.empty()) || touches_hanging(list);
-      if (gave_up_) return Result::timed_out;
+      if (gave_up_) return Status::timed_out;
       for (const Transfer& each : list) {
         std::memcpy(&space_.bytes_[each.offset], each.local.adapter_data(), each.local.bytes());
       }
-      return Result::done;
+      return Status::done;
     }
-    Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline /*deadline*/) override {
-      if (space_.hanging.contains(offset / kSlabBytes)) return Result::timed_out;
+    Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline /*deadline*/) override {
+      if (space_.hanging.contains(offset / kSlabBytes)) return Status::timed_out;
       std::fill_n(space_.bytes_.begin() + static_cast<std::ptrdiff_t>(offset), bytes, std::byte{0});
-      return Result::done;
+      return Status::done;
     }
 
    private:
@@ -268,14 +268,14 @@ class ASpillBesideAHang : public testing::TestWithParam<bool> {
     for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
       std::vector<std::byte> bytes(kSlabBytes, value);
       const Transfer transfer{slab * kSlabBytes, LocalSpan(bytes.data(), bytes.size())};
-      EXPECT_EQ(lane_->write({&transfer, 1}, fabric_->in(60s)), Result::done) << "slab " << slab;
+      EXPECT_EQ(lane_->write({&transfer, 1}, fabric_->in(60s)), Status::done) << "slab " << slab;
     }
   }
   // One list for all.
   void expect(std::byte value) {
     std::vector<std::byte> bytes(kSlabs * kSlabBytes);
     const Transfer transfer{0, LocalSpan(bytes.data(), bytes.size())};
-    EXPECT_EQ(lane_->read({&transfer, 1}, fabric_->in(60s)), Result::done);
+    EXPECT_EQ(lane_->read({&transfer, 1}, fabric_->in(60s)), Status::done);
     EXPECT_TRUE(std::ranges::all_of(bytes, [value](std::byte each) { return each == value; }));
   }
 
@@ -303,7 +303,7 @@ TEST_P(ASpillBesideAHang, DiscardsWithoutTheNode) {
   write(std::byte{1});
   pool_->hanging = {kHanging};
   expect(std::byte{1});
-  EXPECT_EQ(lane_->discard(0, kSlabs * kSlabBytes, fabric_->in(60s)), Result::done);
+  EXPECT_EQ(lane_->discard(0, kSlabs * kSlabBytes, fabric_->in(60s)), Status::done);
   expect(std::byte{0});
   pool_->hanging = {};
   expect(std::byte{0});

@@ -43,11 +43,10 @@ class Replies final : public Requests {
   Outcome send(ServerNumber /*server*/, std::span<const std::byte> /*request*/, Deadline /*deadline*/) override {
     return Outcome::done;
   }
-  Outcome receive(ServerNumber /*server*/, Message& reply, Deadline /*deadline*/) override {
-    if (input_.is_over()) return Outcome::timed_out;
+  Result<Message> receive(ServerNumber /*server*/, Deadline /*deadline*/) override {
+    if (input_.is_over()) return {Outcome::timed_out, {}};
     const auto bytes = input_.bytes(input_.byte());
-    reply.assign(bytes.begin(), bytes.end());
-    return Outcome::done;
+    return {Outcome::done, {bytes.begin(), bytes.end()}};
   }
   [[nodiscard]] bool has_reply(ServerNumber /*server*/) override { return true; }
 
@@ -162,7 +161,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   kv::AtomicReader reader(server.fabric(), source, replies, caller, std::chrono::microseconds(100));
   while (!acts.is_over()) {
     server.act(acts);
-    if (reader.get_all(fuzz::kKeys, server.soon()) == Outcome::done) fuzz::expect_what_was_asked(reader.found());
+    const auto found = reader.get_all(fuzz::kKeys, server.soon());
+    if (found.done()) fuzz::expect_what_was_asked(found.value);
     (void)server.memory();
   }
   return 0;

@@ -26,19 +26,23 @@ class OneView {
   }
 
   void use() {
-    std::uint64_t before = 0;
-    std::uint64_t after = 0;
-    if (table_.count("view", kGroup, before) != Outcome::done) std::abort();
+    const std::uint64_t before = count();
     if (kind_ == View::Kind::list) {
-      std::vector<Row> rows;
-      if (table_.rows("view", kGroup, rows) != Outcome::done || rows.size() != before) std::abort();
+      const auto rows = table_.rows("view", kGroup);
+      if (!rows.done() || rows.value.size() != before) std::abort();
     }
     if (table_.put(kRow, "") != PutOutcome::done) std::abort();
-    if (table_.count("view", kGroup, after) != Outcome::done || after != before + 1 || after == 0) std::abort();
+    const std::uint64_t after = count();
+    if (after != before + 1 || after == 0) std::abort();
     (void)table_.erase(kRow);
   }
 
  private:
+  std::uint64_t count() {
+    const auto count = table_.count("view", kGroup);
+    if (!count.done()) std::abort();
+    return count.value;
+  }
   [[nodiscard]] View view() const {
     return {.name = "view",
             .rows = "row:",

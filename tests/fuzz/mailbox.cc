@@ -77,12 +77,12 @@ void have_served(Input& input, Rings& rings, MailboxSender& peer) {
 void have_received(Input& input, Rings& rings, MailboxSender& peer) {
   MailboxRequests requests(rings.fabric(), rings.channel(), {rings.of_receiver()}, kShape, Waking::polled);
   constexpr Duration kAMoment = std::chrono::microseconds(50);
-  Message message(1);
+  const Message message(1);
   if (requests.send(0, message, rings.fabric().in(kAMoment)) != Outcome::done) return;
   for (bool is_unanswered = true; is_unanswered && !input.is_over();) {
     write_next(input, rings, peer);
     if (!requests.has_reply(0)) continue;
-    if (requests.receive(0, message, rings.fabric().in(kAMoment)) == Outcome::peer_lost) return;
+    if (requests.receive(0, rings.fabric().in(kAMoment)).status == Outcome::peer_lost) return;
     is_unanswered = false;
   }
 }

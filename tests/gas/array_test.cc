@@ -48,8 +48,8 @@ TEST_P(Distributions, GiveEveryRankEveryElement) {
     ASSERT_TRUE(array.get(0, all).done());
     for (std::uint64_t i = 0; i < kElements; ++i) EXPECT_EQ(all[i], value_of(i)) << i;
 
-    std::vector<gas::LocatedRange> located;
-    ASSERT_TRUE(array.locality({5, 20}, located).done());
+    const auto [status, located] = array.locality({5, 20});
+    ASSERT_TRUE(status.done());
     ASSERT_EQ(located.size(), 4U);  // 5..7, 8..15, 16..23, 24
     const std::uint64_t pages = (kElements + 7) / 8;
     for (const gas::LocatedRange& piece : located) {
@@ -176,7 +176,7 @@ TEST(GlobalArray, FillsCopiesAndReduces) {
     }
     meet(seat);
     const auto sum = b.reduce({0, kElements}, std::uint64_t{5}, std::plus<>());
-    ASSERT_TRUE(sum.ended.done());
+    ASSERT_TRUE(sum.status.done());
     EXPECT_EQ(sum.value, 5U + 97 * 2);
     meet(seat);
   });
@@ -189,8 +189,8 @@ TEST(GlobalArray, CountsWithAtomicsFromAllRanks) {
     GlobalArray<std::int64_t> counts(seat.comm, 16, small_pages());
     GlobalArray<double> sums(seat.comm, 16, small_pages());
     for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE(counts.fetch_add(9, -1).ended.done());
-      ASSERT_TRUE(sums.fetch_add(3, 0.5).ended.done());
+      ASSERT_TRUE(counts.fetch_add(9, -1).status.done());
+      ASSERT_TRUE(sums.fetch_add(3, 0.5).status.done());
     }
     meet(seat);
     EXPECT_EQ(counts[9], -300);
@@ -219,7 +219,7 @@ TEST(GlobalArray, HasPointersThatStayValid) {
     EXPECT_EQ((at + 7) - at, 7);
     meet(seat);
     if (me.index() == 0) {
-      ASSERT_TRUE(array.own(16, 16).ended.done());
+      ASSERT_TRUE(array.own(16, 16).status.done());
     }
     meet(seat);
     EXPECT_EQ(*++at, value_of(21));
@@ -320,7 +320,7 @@ TEST(GlobalArray, RefusesCountsThatWrapAround) {
     EXPECT_THROW((void)array.pages().put({kMax, 0, LocalSpan(word)}, seat.patience()), UsageError);
     EXPECT_THROW((void)array.pages().get({0, kMax, LocalSpan(word)}, seat.patience()), UsageError);
     meet(seat);
-    EXPECT_TRUE(array.balance(kMax).ended.done());
+    EXPECT_TRUE(array.balance(kMax).status.done());
     meet(seat);
   });
   fleet.expect_success();

@@ -26,11 +26,11 @@ void place(comm::Comm& comm) {
   };
   gas::GlobalArray<float> image(comm, 256 * 1024, {.page_bytes = 1024, .distribution = by_column});
 
-  std::vector<gas::LocatedRange> located;
-  image.expect(image.locality({0, 2048}, located), "ask who owns what");
-  for (const auto& [range, owner] : located) std::cout << range.first << ": rank " << owner << '\n';
+  const auto located = image.locality({0, 2048});
+  image.expect(located.status, "ask which ranks own it");
+  for (const auto& [range, owner] : located.value) std::cout << range.first << ": rank " << owner << '\n';
 
-  if (located.size() != 8) throw Error({"place", "an image", "its pages are not as the guide says", ""});
+  if (located.value.size() != 8) throw Error({"place", "an image", "its pages are not as the guide says", ""});
 
   leave(comm);
 }
@@ -41,7 +41,7 @@ void move(comm::Comm& comm) {
 
   const gas::Moved moved =
       field.own_many(std::array{gas::Range{rank * 1000, 1000}, gas::Range{20'000 + rank * 3000, 3000}});
-  field.expect(moved.ended, "own two ranges");
+  field.expect(moved.status, "own two ranges");
   if (moved.full) std::cout << "only " << moved.pages << " pages came\n";
 
   const gas::Shape<2> shape{100, 300};
@@ -50,7 +50,7 @@ void move(comm::Comm& comm) {
 
   const std::string report = field.report();
   if (rank == 0) std::cout << report;
-  field.expect(field.balance().ended, "balance");  // each page moves to the rank that has used it most
+  field.expect(field.balance().status, "balance");  // each page moves to the rank that has used it most
 
   leave(comm);
 }
@@ -58,10 +58,10 @@ void move(comm::Comm& comm) {
 void count(comm::Comm& comm) {
   gas::GlobalArray<std::uint64_t> tasks(comm, 8);
 
-  const comm::Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whichever rank asks
-  tasks.expect(next.ended, "take a number");
-  const comm::Old<std::uint64_t> claimed = tasks.compare_swap(1, 0, next.value + 1);
-  tasks.expect(claimed.ended, "claim");
+  const Result<std::uint64_t, comm::Status> next = tasks.fetch_add(0, 1);  // each number once, whichever rank asks
+  tasks.expect(next.status, "take a number");
+  const Result<std::uint64_t, comm::Status> claimed = tasks.compare_swap(1, 0, next.value + 1);
+  tasks.expect(claimed.status, "claim");
   if (claimed.value == 0) std::cout << next.value << " was the first\n";
 
   leave(comm);
@@ -121,11 +121,11 @@ void use_pages(comm::Comm& comm) {
   const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
 
   std::uint64_t value = 5;
-  const comm::Ended put = mine.put({7, 128, LocalSpan(&value, sizeof value)}, deadline);
+  const comm::Status put = mine.put({7, 128, LocalSpan(&value, sizeof value)}, deadline);
   if (put.outcome == Outcome::peer_lost) std::cout << "page 7 has gone with rank " << *put.lost << "\n";
   const gas::Moved moved = mine.own(std::array{gas::PageId{7}}, deadline);
 
-  if (!put.done() || !moved.ended.done()) throw Error({"use", "page 7", "it was not put or owned", ""});
+  if (!put.done() || !moved.status.done()) throw Error({"use", "page 7", "it was not put or owned", ""});
 
   leave(comm);
 }
@@ -147,7 +147,7 @@ int main() {
     std::vector<double> row(1000);
     field.expect(field.get(50'000, row), "get a row");  // wherever it is: one READ for each page
     if (team->rank() == 0) {
-      field.expect(field.own(50'000, 1000).ended, "own a row");  // from now on it is at rank 0
+      field.expect(field.own(50'000, 1000).status, "own a row");  // from now on it is at rank 0
       field[50'007] = -1;
     }
     meet();

@@ -29,12 +29,12 @@ TEST(Moving, KeepsWhatIsInThePages) {
     for (Rank owner : {2U, 0U, 1U}) {
       if (me.index() == owner) {
         const gas::Moved moved = array.own(0, 100);
-        ASSERT_TRUE(moved.ended.done());
+        ASSERT_TRUE(moved.status.done());
         EXPECT_FALSE(moved.full);
       }
       meet(seat);
-      std::vector<gas::LocatedRange> located;
-      ASSERT_TRUE(array.locality({0, 100}, located).done());
+      const auto [status, located] = array.locality({0, 100});
+      ASSERT_TRUE(status.done());
       for (const gas::LocatedRange& piece : located) EXPECT_EQ(piece.owner, owner);
       for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(array[i], i);
       meet(seat);
@@ -51,14 +51,14 @@ TEST(Moving, LosesNoAdditionAndNoPut) {
     Array array(seat.comm, 64, small_pages());
     std::thread adder([mine = array.another(), &me, rounds]() mutable {
       for (std::uint64_t round = 1; round <= rounds; ++round) {
-        ASSERT_TRUE(mine.fetch_add(round % 8, 1).ended.done());
+        ASSERT_TRUE(mine.fetch_add(round % 8, 1).status.done());
         const std::uint64_t own_element = 8 * (1 + round % 7) + me.index();
         mine[own_element] = round;
         ASSERT_EQ(mine[own_element], round);
       }
     });
     for (std::uint64_t round = 0; round < rounds / 3; ++round) {
-      ASSERT_TRUE(array.own(8 * (round % 8), 8).ended.done());
+      ASSERT_TRUE(array.own(8 * (round % 8), 8).status.done());
     }
     adder.join();
     meet(seat);
@@ -139,7 +139,7 @@ TEST(Moving, SaysWhenThereIsNoRoom) {
     meet(seat);
     if (me.index() == 0) {
       const gas::Moved moved = array.own(0, 64);
-      EXPECT_TRUE(moved.ended.done());
+      EXPECT_TRUE(moved.status.done());
       EXPECT_TRUE(moved.full);
       EXPECT_EQ(moved.pages, 2U);
     }
@@ -167,21 +167,21 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
     ASSERT_TRUE(array.put(8, std::span(&value, 1)).done());  // all are among the sharers of pages 1 and 4
     ASSERT_TRUE(array.get(32, std::span(&value, 1)).done());
     if (me.index() == 1) {
-      ASSERT_TRUE(array.own(24, 8).ended.done());  // page 3 goes with rank 1, its home does not
+      ASSERT_TRUE(array.own(24, 8).status.done());  // page 3 goes with rank 1, its home does not
     }
     meet(seat);
     if (me.index() == 2) {
-      ASSERT_TRUE(array.own(32, 8).ended.done());  // page 4 does not, its home does
+      ASSERT_TRUE(array.own(32, 8).status.done());  // page 4 does not, its home does
     }
     meet(seat);
     if (me.index() == 1) std::raise(SIGKILL);
     EXPECT_TRUE(eventually([&] { return !seat.team.alive(1); }));
     for (const std::uint64_t lost : {8U, 24U}) {
-      const comm::Ended ended = array.get(lost, std::span(&value, 1));
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost) << lost;
-      EXPECT_EQ(ended.lost, Rank{1}) << lost;
+      const comm::Status status = array.get(lost, std::span(&value, 1));
+      EXPECT_EQ(status.outcome, Outcome::peer_lost) << lost;
+      EXPECT_EQ(status.lost, Rank{1}) << lost;
     }
-    EXPECT_EQ(array.own(8, 8).ended.lost, Rank{1});
+    EXPECT_EQ(array.own(8, 8).status.lost, Rank{1});
     EXPECT_EQ(array.put(24, std::span<const std::uint64_t>(&value, 1)).lost, Rank{1});
     for (const std::uint64_t there : {0U, 16U, 48U, 64U}) {
       EXPECT_TRUE(array.get(there, std::span(&value, 1)).done()) << there;
@@ -189,8 +189,8 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
     }
     if (me.index() == 0) {
       const gas::Moved moved = array.own(0, array.size());
-      EXPECT_EQ(moved.ended.outcome, Outcome::peer_lost);
-      EXPECT_EQ(moved.ended.lost, Rank{1});
+      EXPECT_EQ(moved.status.outcome, Outcome::peer_lost);
+      EXPECT_EQ(moved.status.lost, Rank{1});
       std::vector<gas::PageId> lost = moved.lost;
       std::ranges::sort(lost);
       EXPECT_EQ(lost, (std::vector<gas::PageId>{1, 3, 4, 7}));
@@ -217,11 +217,11 @@ TEST(Moving, BalancesByUse) {
     EXPECT_NE(report.find("owning saves"), std::string::npos);
     EXPECT_EQ(std::ranges::count(report, '\n'), 4);
     const gas::Moved moved = array.balance();
-    ASSERT_TRUE(moved.ended.done());
+    ASSERT_TRUE(moved.status.done());
     EXPECT_EQ(moved.pages, 1U);
-    std::vector<gas::LocatedRange> located;
     meet(seat);
-    ASSERT_TRUE(array.locality({0, 24}, located).done());
+    const auto [status, located] = array.locality({0, 24});
+    ASSERT_TRUE(status.done());
     for (Rank page = 0; page < 3; ++page) EXPECT_EQ(located[page].owner, (page + 2) % 3);
     meet(seat);
   });
@@ -251,7 +251,7 @@ TEST(Moving, BalancesByAtomicsToo) {
     Seat seat(me);
     Array array(seat.comm, 16, small_pages());
     if (me.index() == 0) {
-      ASSERT_TRUE(array.fetch_add(8, 1).ended.done());
+      ASSERT_TRUE(array.fetch_add(8, 1).status.done());
       EXPECT_EQ(array.compare_swap(9, 0, 1).value, 0U);
       const std::vector<gas::PageTraffic> traffic = array.pages().traffic();
       ASSERT_EQ(traffic.size(), 1U);
@@ -316,9 +316,9 @@ TEST(ReadCache, ServesWhatWasAnEvictedRanksUntilTheNextAcquire) {
     EXPECT_EQ(array.get(25, std::span(&value, 1)).lost, Rank{1}) << "of that page there is no copy";
     array.acquire();
     for (const std::uint64_t element : {9U, 25U}) {
-      const comm::Ended ended = array.get(element, std::span(&value, 1));
-      EXPECT_EQ(ended.outcome, Outcome::peer_lost) << element;
-      EXPECT_EQ(ended.lost, Rank{1}) << element;
+      const comm::Status status = array.get(element, std::span(&value, 1));
+      EXPECT_EQ(status.outcome, Outcome::peer_lost) << element;
+      EXPECT_EQ(status.lost, Rank{1}) << element;
     }
   });
   EXPECT_EQ(fleet.wait(0), 0);

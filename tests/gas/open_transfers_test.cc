@@ -134,13 +134,13 @@ TEST(PutsThatWereGivenUp, KeepNoHoldForGood) {
     std::uint64_t value = kNew;
     const gas::PagePart part{0, 0, LocalSpan(value)};
     for (int put = 0; put < kPuts; ++put) {
-      const comm::Ended ended = array.pages().put(part, fabric.in(std::chrono::milliseconds(1)));
-      ASSERT_NE(ended.outcome, Outcome::peer_lost);
+      const comm::Status status = array.pages().put(part, fabric.in(std::chrono::milliseconds(1)));
+      ASSERT_NE(status.outcome, Outcome::peer_lost);
     }
     go_on();
     ASSERT_TRUE(array.put(0, std::span<const std::uint64_t>(&value, 1)).done());
     const gas::Moved moved = array.own(0, 1);
-    EXPECT_TRUE(moved.ended.done());
+    EXPECT_TRUE(moved.status.done());
     EXPECT_EQ(moved.pages, 1U);
     std::uint64_t found = 0;
     ASSERT_TRUE(array.get(0, std::span(&found, 1)).done());
@@ -158,7 +158,6 @@ TEST(OpenTransfers, AreNoTimeForOtherCalls) {
     std::vector<std::uint64_t> some(20);
     const std::span<const std::uint64_t> source(some);
     const std::vector<std::uint64_t> indices = {1, 50};
-    std::vector<gas::LocatedRange> located;
     const std::vector<std::function<void()>> calls = {
         [&] { (void)array.get(0, std::span(some).first(1)); },
         [&] { (void)array.get(0, some); },
@@ -171,7 +170,7 @@ TEST(OpenTransfers, AreNoTimeForOtherCalls) {
         [&] { (void)array.compare_swap(3, 0, 1); },
         [&] { (void)array.own(0, 1); },
         [&] {
-          (void)array.locality({0, 20}, located);
+          (void)array.locality({0, 20});
         },
         [&] { (void)array.pin(3); },
         [&] { (void)array.pages().channel(); },
@@ -208,7 +207,7 @@ TEST(OpenTransfers, DoNotHoldTheirPagesAfterAnException) {
     meet(seat);
     if (me.index() == 1) {
       const gas::Moved moved = array.own(0, 64);
-      EXPECT_TRUE(moved.ended.done());
+      EXPECT_TRUE(moved.status.done());
       EXPECT_EQ(moved.pages, 4U);
     }
     meet(seat);

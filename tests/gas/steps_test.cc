@@ -49,11 +49,11 @@ class Steps : public testing::Test {
   void put(Rank rank, std::uint64_t value, PageId page = kPage) {
     EXPECT_TRUE(access_[rank]->put({page, 8, LocalSpan(value)}, soon()).done());
   }
-  void own(Rank rank, PageId page = kPage) { EXPECT_TRUE(access_[rank]->own(std::array{page}, soon()).ended.done()); }
+  void own(Rank rank, PageId page = kPage) { EXPECT_TRUE(access_[rank]->own(std::array{page}, soon()).status.done()); }
 
   /// From here on no rank answers when `rank` asks whether what it has put is there.
   void leave_in_doubt(Rank rank) {
-    heard_[rank]->before_each_flush([](PeerId /*peer*/) { return Outcome::timed_out; });
+    heard_[rank]->before_each_flush([](PeerId /*peer*/, Deadline /*until*/) { return Outcome::timed_out; });
   }
   void end_doubts(Rank rank) { heard_[rank]->before_each_flush({}); }
   /// Accesses of `rank`, until there are no more holds.
@@ -131,7 +131,7 @@ TEST_F(Steps, OwningTwiceAsManyPagesIsTwiceAsManyOperations) {
     return posted(0,
                   [&] {
                     const gas::Moved moved = access.own(pages, soon());
-                    EXPECT_TRUE(moved.ended.done());
+                    EXPECT_TRUE(moved.status.done());
                     EXPECT_EQ(moved.pages, count);
                   })
         .all;
@@ -174,7 +174,7 @@ TEST_F(Steps, PagesThatLieOneAfterAnotherAreOneOperation) {
   EXPECT_EQ(posted(3, [&] { put_all(2); }).all, kRanks);
   EXPECT_EQ(posted(3, [&] { EXPECT_EQ(get_all(), as_put(2)); }).all, kRanks);
 
-  EXPECT_TRUE(access[0].own(std::array{PageId{3}}, soon()).ended.done());
+  EXPECT_TRUE(access[0].own(std::array{PageId{3}}, soon()).status.done());
   EXPECT_EQ(get_all(), as_put(2));
   EXPECT_EQ(posted(3, [&] { put_all(3); }).all, kRanks + 1);
   EXPECT_EQ(get_all(), as_put(3));
@@ -237,8 +237,8 @@ TEST_F(Steps, PutsWaitWhileAPageMoves) {
   before_copy(2, [this] {
     for (const Rank rank : {0U, 1U, 3U}) {
       std::uint64_t value = 9;
-      const comm::Ended ended = access_[rank]->put({kPage, 8, LocalSpan(value)}, in(std::chrono::milliseconds(2)));
-      EXPECT_EQ(ended.outcome, Outcome::timed_out);
+      const comm::Status status = access_[rank]->put({kPage, 8, LocalSpan(value)}, in(std::chrono::milliseconds(2)));
+      EXPECT_EQ(status.outcome, Outcome::timed_out);
     }
   });
   own(2);
@@ -257,9 +257,9 @@ TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNoOtherRank) {
   own(2);  // fails, and then is tried once more
   EXPECT_EQ(get(0), 8U);
   EXPECT_EQ(get(3), 8U);
-  std::vector<gas::PagePlace> places;
-  EXPECT_TRUE(access_[1]->locate(std::array{kPage}, places, soon()).done());
-  EXPECT_EQ(places.front().owner, 2U);
+  const auto places = access_[1]->locate(std::array{kPage}, soon());
+  ASSERT_TRUE(places.done());
+  EXPECT_EQ(places.value.front().owner, 2U);
 }
 
 // A rank gets to know the page just when all ranks that knew it have been told of the move.
@@ -276,7 +276,7 @@ TEST_F(Steps, APinnedPageStays) {
   auto pinned = access_[1]->pin(kPage, soon());
   ASSERT_TRUE(pinned.pin.has_value());
   const gas::Moved moved = access_[0]->own(std::array{kPage}, in(std::chrono::milliseconds(30)));
-  EXPECT_EQ(moved.ended.outcome, Outcome::timed_out);
+  EXPECT_EQ(moved.status.outcome, Outcome::timed_out);
   EXPECT_EQ(moved.pages, 0U);
   put(2, 3);  // others use it meanwhile
   EXPECT_EQ(static_cast<unsigned>(pinned.pin->bytes()[8]), 3U);
@@ -302,7 +302,7 @@ TEST_F(Steps, APutInDoubtWithoutAHoldLeftSaysSoAndGoesOnWhenItsOwnerAnswers) {
         testing::ThrowsMessage<Error>(testing::HasSubstr("a put that was given up keeps its hold")));
   }
   for (const PageId page : {kPage, kAnother}) {
-    EXPECT_EQ(access_[3]->own(std::array{page}, in(std::chrono::milliseconds(50))).ended.outcome, Outcome::timed_out);
+    EXPECT_EQ(access_[3]->own(std::array{page}, in(std::chrono::milliseconds(50))).status.outcome, Outcome::timed_out);
   }
 
   end_doubts(0);

@@ -111,10 +111,9 @@ class CrashRun {
       slots_.at(server) = run_.send(server, {request.begin(), request.end()});
       return Outcome::done;
     }
-    Outcome receive(ServerNumber server, Message& reply, Deadline /*deadline*/) override {
-      if (!has_reply(server)) return Outcome::timed_out;
-      reply = **slots_.at(server);
-      return Outcome::done;
+    Result<Message> receive(ServerNumber server, Deadline /*deadline*/) override {
+      if (!has_reply(server)) return {Outcome::timed_out, {}};
+      return {Outcome::done, **slots_.at(server)};
     }
     [[nodiscard]] bool has_reply(ServerNumber server) override { return slots_.at(server)->has_value(); }
 

@@ -54,9 +54,9 @@ class KvFullDisk : public testing::Test {
     return Reply::decode(servers_.handler(server).answer(request.encode())).value().answer;
   }
   bool is_present(LocalSession& session, std::string_view wanted) {
-    std::vector<Got> got;
-    EXPECT_EQ(session.session.get_all({&wanted, 1}, got, servers_.soon()), Outcome::done);
-    return got.front().present;
+    const auto got = session.session.get_all({&wanted, 1}, servers_.soon());
+    EXPECT_EQ(got.status, Outcome::done);
+    return got.done() && got.value.front().present;
   }
   bool is_settled(const std::string& at, const Timestamp& version) {
     Store& store = servers_.store_of(at);
@@ -138,8 +138,7 @@ class KvUnsettled : public KvFullDisk {
     ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
   }
   Outcome read(AtomicSession& session, std::string_view wanted) {
-    std::vector<Got> got;
-    return session.get_all({&wanted, 1}, got, servers_.soon());
+    return session.get_all({&wanted, 1}, servers_.soon()).status;
   }
 };
 

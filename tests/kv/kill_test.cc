@@ -95,10 +95,11 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
   void expect_whole(team::Team& team, AtomicSession& session, unsigned client, std::uint64_t set) {
     const auto keys = keys_of(client, set);
     const std::vector<std::string_view> wanted(keys.begin(), keys.end());
-    std::vector<Got> got;
-    ASSERT_EQ(session.get_all(wanted, got, team.fabric().in(extended(std::chrono::seconds(30)))), Outcome::done);
-    for (const Got& each : got) EXPECT_EQ(each.value, got.front().value) << keys.front();
-    const std::uint64_t found = got.front().present ? std::stoull(std::string(got.front().value)) : 0;
+    const auto got = session.get_all(wanted, team.fabric().in(extended(std::chrono::seconds(30))));
+    ASSERT_EQ(got.status, Outcome::done);
+    const Got& first = got.value.front();
+    for (const Got& each : got.value) EXPECT_EQ(each.value, first.value) << keys.front();
+    const std::uint64_t found = first.present ? std::stoull(std::string(first.value)) : 0;
     EXPECT_GE(found, (*progress_).at(client).at(set)) << keys.front();
   }
 

@@ -54,6 +54,7 @@ struct Progress {
 };
 
 std::string key_name(std::uint64_t key) { return "key " + std::to_string(key); }
+std::uint64_t number_in(const kv::Got& got) { return got.present ? std::stoull(std::string(got.value)) : 0; }
 
 /// A client as long as it lives: one session after the other, since a client that loses a server begins another.
 class Worker {
@@ -122,11 +123,9 @@ class Worker {
                    const std::vector<std::uint64_t>& keys) {
     std::vector<std::string> names(keys.size());
     std::ranges::transform(keys, names.begin(), key_name);
-    std::vector<kv::Got> got;
-    if (session.get_all(std::vector<std::string_view>(names.begin(), names.end()), got) != Outcome::done) return false;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      recorder.read(transaction, keys[i], got[i].present ? std::stoull(std::string(got[i].value)) : 0);
-    }
+    const auto got = session.get_all(std::vector<std::string_view>(names.begin(), names.end()));
+    if (!got.done()) return false;
+    for (std::size_t i = 0; i < keys.size(); ++i) recorder.read(transaction, keys[i], number_in(got.value[i]));
     return true;
   }
 
@@ -250,13 +249,11 @@ class KvKilledPool : public PoolTest {
     constexpr std::int64_t kLast = 1'000'000'000;
     kv::Client client;
     const auto session = client.open_session();
-    std::vector<kv::Got> got;
-    if (session->get_all(keys, got) != Outcome::done) return false;
+    const auto got = session->get_all(keys);
+    if (!got.done()) return false;
     for (std::uint64_t each = 1; each <= progress_->sessions; ++each) {
       kv::HistoryRecorder recorder(history_, each);
-      for (std::uint64_t key = 0; key < kKeys; ++key) {
-        recorder.read(kLast, key, got[key].present ? std::stoull(std::string(got[key].value)) : 0);
-      }
+      for (std::uint64_t key = 0; key < kKeys; ++key) recorder.read(kLast, key, number_in(got.value[key]));
     }
     return true;
   } catch (const Error&) {

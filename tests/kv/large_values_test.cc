@@ -66,7 +66,11 @@ class Writer {
     for (std::uint64_t i = 0; i < kKeysOfEach; ++i) {
       const std::string key = key_of(i);
       kv::Got got;
-      ASSERT_TRUE(eventually([&] { return session->get(key, got) == Outcome::done; })) << key;
+      ASSERT_TRUE(eventually([&] {
+        const auto found = session->get(key);
+        got = found.value;
+        return found.done();
+      })) << key;
       const auto is_there = [&](std::uint64_t number) {
         return number == 0 ? !got.present : got.present && got.value == value_of(number);
       };

@@ -81,10 +81,10 @@ class LocalRequests : public Requests {
     replies_.at(server).push_back(servers_.handler(server).answer(request));
     return Outcome::done;
   }
-  Outcome receive(ServerNumber server, Message& reply, Deadline /*deadline*/) override {
-    reply = std::move(replies_.at(server).front());
+  Result<Message> receive(ServerNumber server, Deadline /*deadline*/) override {
+    Message reply = std::move(replies_.at(server).front());
     replies_.at(server).pop_front();
-    return Outcome::done;
+    return {Outcome::done, std::move(reply)};
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return !replies_.at(server).empty(); }
 

@@ -86,10 +86,10 @@ class Bank {
     return session_.modify_all(keys, move_one, deadline);
   }
   std::int64_t sum() {
-    std::vector<Got> got;
-    EXPECT_EQ(session_.get_all(keys_, got, soon()), Outcome::done);
+    const auto got = session_.get_all(keys_, soon());
+    EXPECT_EQ(got.status, Outcome::done);
     std::int64_t sum = 0;
-    for (const Got& each : got) sum += amount(each);
+    for (const Got& each : got.value) sum += amount(each);
     return sum;
   }
 
@@ -132,10 +132,10 @@ class AskedAtOnce final : public Requests {
     replies_.at(server).push_back(servers_.answer(server, request));
     return Outcome::done;
   }
-  Outcome receive(ServerNumber server, Message& reply, Deadline /*deadline*/) override {
-    reply = std::move(replies_.at(server).front());
+  Result<Message> receive(ServerNumber server, Deadline /*deadline*/) override {
+    Message reply = std::move(replies_.at(server).front());
     replies_.at(server).pop_front();
-    return Outcome::done;
+    return {Outcome::done, std::move(reply)};
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return !replies_.at(server).empty(); }
 

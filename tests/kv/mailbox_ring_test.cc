@@ -165,8 +165,7 @@ TEST_F(KvMailboxRing, TakesAServerThatIsOutOfItsMindForLost) {
     MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
     ASSERT_EQ(requests.send(0, some_bytes(8), soon()), Outcome::done);
     for (const Parcel& parcel : parcels) ASSERT_EQ(sender.send(parcel.head, parcel.piece, soon()), Outcome::done);
-    Message reply;
-    EXPECT_EQ(requests.receive(0, reply, soon()), Outcome::peer_lost);
+    EXPECT_EQ(requests.receive(0, soon()).status, Outcome::peer_lost);
     EXPECT_EQ(requests.send(0, some_bytes(8), soon()), Outcome::peer_lost);
   }
 }
@@ -179,24 +178,23 @@ TEST_F(KvMailboxRing, RefusesARequestThatIsTooLong) {
 
 TEST_F(KvMailboxRing, HasNothingToReceiveUnlessSomethingWasSent) {
   MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
-  Message reply;
-  EXPECT_THROW((void)requests.receive(0, reply, soon()), UsageError);
+  EXPECT_THROW((void)requests.receive(0, soon()), UsageError);
 }
 
 // Who gave up waiting gets the replies to what it asks later, and never the one that came late.
 TEST_F(KvMailboxRing, SkipsAReplyThatComesTooLate) {
   MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
   ServedMailbox served(*fabric_, *channel_, server_, kShape, Waking::polled);
-  Message reply;
   ASSERT_EQ(requests.send(0, some_bytes(1), soon()), Outcome::done);
-  EXPECT_EQ(requests.receive(0, reply, fabric_->in(std::chrono::milliseconds(1))), Outcome::timed_out);
+  EXPECT_EQ(requests.receive(0, fabric_->in(std::chrono::milliseconds(1))).status, Outcome::timed_out);
   ASSERT_EQ(requests.send(0, some_bytes(2), soon()), Outcome::done);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(served.poll(), Came::request);
     served.reply(Message(served.request().begin(), served.request().end()));
   }
-  ASSERT_EQ(requests.receive(0, reply, soon()), Outcome::done);
-  EXPECT_EQ(reply, some_bytes(2));
+  const auto reply = requests.receive(0, soon());
+  ASSERT_EQ(reply.status, Outcome::done);
+  EXPECT_EQ(reply.value, some_bytes(2));
 }
 
 // A slot is used again when the answer to what was in it was taken, and not before.
@@ -221,8 +219,7 @@ TEST_F(KvMailboxRing, EndsWithALostPeer) {
   MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
   ASSERT_EQ(requests.send(0, some_bytes(1), soon()), Outcome::done);
   fabric_->mark_lost(0);
-  Message reply;
-  EXPECT_EQ(requests.receive(0, reply, soon()), Outcome::peer_lost);
+  EXPECT_EQ(requests.receive(0, soon()).status, Outcome::peer_lost);
   EXPECT_EQ(requests.send(0, some_bytes(1), soon()), Outcome::peer_lost);
 }
 

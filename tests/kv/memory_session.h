@@ -7,7 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "farside/kv/session.h"
 
@@ -43,17 +46,17 @@ class MemorySession : public kv::Session {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   }
 
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got) override {
+  Result<std::span<const kv::Got>> get_all(std::span<const std::string_view> keys) override {
     const std::lock_guard lock(keys_.mutex);
     ++keys_.gets;
-    got.clear();
+    got_.clear();
     kept_.clear();
     for (const auto key : keys) {
       const auto found = find(key);
-      got.push_back(found ? kv::Got{true, found->version, found->bytes, found->expires_ns} : kv::Got{});
+      got_.push_back(found ? kv::Got{true, found->version, found->bytes, found->expires_ns} : kv::Got{});
       kept_.push_back(found);
     }
-    return keys_.answers ? Outcome::done : Outcome::timed_out;
+    return {keys_.answers ? Outcome::done : Outcome::timed_out, got_};
   }
 
   kv::PutOutcome put_all(std::span<const kv::Write> writes) override {
@@ -73,9 +76,9 @@ class MemorySession : public kv::Session {
     return keys_.is_lost ? std::optional<std::uint32_t>(1) : std::nullopt;
   }
 
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, kv::Scanned& scanned) override {
+  Result<kv::Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
     const std::lock_guard lock(keys_.mutex);
-    scanned = {};
+    kv::Scanned scanned;
     std::uint64_t place = 0;
     for (const auto& [key, value] : keys_.values) {
       if (place++ < cursor) continue;
@@ -83,13 +86,12 @@ class MemorySession : public kv::Session {
       if (place - cursor == about) break;
     }
     scanned.next = place < keys_.values.size() ? place : 0;
-    return Outcome::done;
+    return {Outcome::done, std::move(scanned)};
   }
 
-  Outcome use(std::vector<kv::MemoryUse>& servers) override {
+  Result<std::vector<kv::MemoryUse>> use() override {
     const std::lock_guard lock(keys_.mutex);
-    servers = {{.keys = keys_.values.size()}};
-    return Outcome::done;
+    return {Outcome::done, {{.keys = keys_.values.size()}}};
   }
 
  private:
@@ -120,7 +122,8 @@ class MemorySession : public kv::Session {
   }
 
   MemoryKeys& keys_;
-  std::vector<std::shared_ptr<const MemoryKeys::Value>> kept_;  // what the last get points to
+  std::vector<kv::Got> got_;                                    // by the last get
+  std::vector<std::shared_ptr<const MemoryKeys::Value>> kept_;  // what that points to
 };
 
 }  // namespace farside::test

@@ -43,9 +43,8 @@ class KvReconnecting : public testing::Test {
             .store = is_first ? 0 : store_.load()};
   }
   static bool gets(ReconnectingSession& session) {
-    std::vector<Got> got;
     const std::string_view key = "key";
-    return session.get_all({&key, 1}, got) == Outcome::done;
+    return session.get_all({&key, 1}).done();
   }
 
   test::MemoryKeys keys_;

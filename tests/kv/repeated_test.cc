@@ -61,10 +61,10 @@ class AskedTwice final : public LocalRequests {
     }
     return LocalRequests::send(server, request, deadline);
   }
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override {
-    const Outcome outcome = LocalRequests::receive(server, reply, deadline);
-    if (std::exchange(is_first_, false)) reply = reply_to_repeated(std::move(reply));
-    return outcome;
+  Result<Message> receive(ServerNumber server, Deadline deadline) override {
+    auto reply = LocalRequests::receive(server, deadline);
+    if (std::exchange(is_first_, false)) reply.value = reply_to_repeated(std::move(reply.value));
+    return reply;
   }
 
   [[nodiscard]] int puts() const noexcept { return puts_; }
@@ -84,10 +84,10 @@ TEST(KvRepeated, IsNotWrittenOnceMoreAboveAnothersWrite) {
   EXPECT_EQ(writer.put_all({&write, 1}, servers.soon()), PutOutcome::unknown);
   EXPECT_EQ(requests.puts(), 1);
   LocalSession reader(servers, {.session = 9});
-  std::vector<Got> got;
   const std::string_view key = "key";
-  ASSERT_EQ(reader.session.get_all({&key, 1}, got, servers.soon()), Outcome::done);
-  EXPECT_EQ(got.front().value, "other");
+  const auto got = reader.session.get_all({&key, 1}, servers.soon());
+  ASSERT_EQ(got.status, Outcome::done);
+  EXPECT_EQ(got.value.front().value, "other");
 }
 
 }  // namespace

@@ -78,9 +78,9 @@ TEST_F(RespOfAStore, CountsNoKeyAfterFlushAll) {
 }
 
 TEST_F(RespOfAStore, SaysHowMuchMemoryTheStoreHas) {
-  std::vector<MemoryUse> servers;
-  ASSERT_EQ(session_.use(servers), Outcome::done);
-  const std::string bytes = std::to_string(servers[0].bytes_total + servers[1].bytes_total);
+  const auto servers = session_.use();
+  ASSERT_EQ(servers.status, Outcome::done);
+  const std::string bytes = std::to_string(servers.value[0].bytes_total + servers.value[1].bytes_total);
   EXPECT_EQ(tell("CONFIG GET maxmemory"),
             "*2\r\n$9\r\nmaxmemory\r\n$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n");
   EXPECT_EQ(tell("CONFIG GET maxmemory-policy"), "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n");

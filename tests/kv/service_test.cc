@@ -85,10 +85,10 @@ class AKvService : public testing::Test {
   }
 
   static void expect_both(kv::Session& session) {
-    std::vector<Got> got;
-    ASSERT_EQ(session.get_all(kKeys, got), Outcome::done);
-    EXPECT_EQ(got[0].value, "a");
-    EXPECT_EQ(got[1].value, "b");
+    const auto got = session.get_all(kKeys);
+    ASSERT_EQ(got.status, Outcome::done);
+    EXPECT_EQ(got.value[0].value, "a");
+    EXPECT_EQ(got.value[1].value, "b");
   }
 
   /// The first half of a put of both keys.
@@ -121,10 +121,10 @@ class AKvService : public testing::Test {
                             .servers = {0, 1},
                             .writes = {write}};
       const ServerNumber server = server_of(key_id(write.key), kServers);
-      Message reply;
       ASSERT_EQ(requests.send(server, request.encode(), fabric->in(kTimeout)), Outcome::done);
-      ASSERT_EQ(requests.receive(server, reply, fabric->in(kTimeout)), Outcome::done);
-      ASSERT_EQ(Reply::decode(reply)->answer, Answer::done);
+      const auto reply = requests.receive(server, fabric->in(kTimeout));
+      ASSERT_EQ(reply.status, Outcome::done);
+      ASSERT_EQ(Reply::decode(reply.value)->answer, Answer::done);
     }
   }
 
@@ -220,10 +220,10 @@ TEST_F(AKvService, CountsTheRingsOfSessions) {
       ServiceClient client = connect();
       const auto session = open(client);
       const auto outside = [&session] {
-        std::vector<MemoryUse> servers;
-        EXPECT_EQ(session->use(servers), Outcome::done);
+        const auto servers = session->use();
+        EXPECT_EQ(servers.status, Outcome::done);
         std::vector<std::uint64_t> bytes;
-        for (const MemoryUse& use : servers) bytes.push_back(use.bytes_outside);
+        for (const MemoryUse& use : servers.value) bytes.push_back(use.bytes_outside);
         return bytes;
       };
       const std::uint64_t ring = MailboxShape{}.ring_bytes();
@@ -269,14 +269,14 @@ TEST_F(AKvService, TellsWhenAServerIsKilled) {
       ASSERT_EQ(session.put_all(kBoth), PutOutcome::done);
       const ServerNumber lost = server_of(key_id(kKeys[0]), kServers);
       ::kill(pids_->at(lost).load(), SIGKILL);
-      std::vector<Got> got;
-      EXPECT_TRUE(eventually([&] { return session.get_all(kKeys, got) == Outcome::peer_lost; }));
+      EXPECT_TRUE(eventually([&] { return session.get_all(kKeys).status == Outcome::peer_lost; }));
       EXPECT_EQ(session.put_all(kBoth), PutOutcome::unknown);
-      ASSERT_EQ(session.get_all(std::vector{kKeys[1]}, got), Outcome::done);
-      EXPECT_EQ(got[0].value, "b");
+      const auto got = session.get(kKeys[1]);
+      ASSERT_EQ(got.status, Outcome::done);
+      EXPECT_EQ(got.value.value, "b");
       const auto without = open(client);  // a new one has what there is
-      EXPECT_EQ(without->get_all(std::vector{kKeys[1]}, got), Outcome::done);
-      EXPECT_EQ(without->get_all(kKeys, got), Outcome::peer_lost);
+      EXPECT_EQ(without->get(kKeys[1]).status, Outcome::done);
+      EXPECT_EQ(without->get_all(kKeys).status, Outcome::peer_lost);
       EXPECT_EQ(without->put_all(kBoth), PutOutcome::unknown);
       EXPECT_THROW((void)open(client, {.keys = {std::string(kKeys[0])}}), Error);
     });
@@ -306,12 +306,11 @@ TEST_F(AKvService, FinishesWhatItsClientCouldNot) {
       ASSERT_TRUE(eventually([this] { return *stage_ == 1; }));
       ServiceClient client = connect();
       const auto opened = open(client);
-      std::vector<Got> got;
       EXPECT_TRUE(eventually([&] {
-        const Outcome outcome = opened->get_all(kKeys, got);
-        EXPECT_EQ(outcome, Outcome::done);
-        EXPECT_EQ(got[0].present, got[1].present);
-        return got[0].present;
+        const auto got = opened->get_all(kKeys);
+        EXPECT_EQ(got.status, Outcome::done);
+        EXPECT_EQ(got.value[0].present, got.value[1].present);
+        return got.value[0].present;
       }));
       expect_both(*opened);
     });

@@ -1,5 +1,7 @@
 // Sessions on stores in this process: what a get finds while a transaction is under way, step by step, whichever way
 // it reads and whatever versions know of their siblings.
+#include <array>
+#include <new>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -29,10 +31,10 @@ class Sessions : public testing::TestWithParam<std::tuple<ReadWay, SiblingsKind>
   }
 
   std::vector<std::string> get(LocalSession& from, const std::vector<std::string_view>& keys) {
-    std::vector<Got> got;
-    EXPECT_EQ(from.session.get_all(keys, got, servers_.soon()), Outcome::done);
+    const auto got = from.session.get_all(keys, servers_.soon());
+    EXPECT_EQ(got.status, Outcome::done);
     std::vector<std::string> values;
-    for (const Got& each : got) values.emplace_back(each.present ? each.value : "(absent)");
+    for (const Got& each : got.value) values.emplace_back(each.present ? each.value : "(absent)");
     return values;
   }
   PutOutcome put(LocalSession& by, const std::vector<Write>& writes) {
@@ -42,9 +44,9 @@ class Sessions : public testing::TestWithParam<std::tuple<ReadWay, SiblingsKind>
     return put(by, {{.key = key, .value = value, .expected = expected}});
   }
   Timestamp version(LocalSession& from, std::string_view key) {
-    std::vector<Got> got;
-    EXPECT_EQ(from.session.get_all(std::vector{key}, got, servers_.soon()), Outcome::done);
-    return got.at(0).version;
+    const auto got = from.session.get_all({&key, 1}, servers_.soon());
+    EXPECT_EQ(got.status, Outcome::done);
+    return got.done() ? got.value.front().version : Timestamp{};
   }
   /// As another session prepares it, which is then to commit.
   Timestamp prepare(const std::vector<Write>& writes) {
@@ -258,9 +260,9 @@ bool finds_the_put_of_a_late_clock(const KvRules& rules) {
   LocalSession late(servers, {.session = 2});
   EXPECT_EQ(early.session.put_all(std::vector<Write>{{kKeys[0], "a"}}, servers.soon()), PutOutcome::done);
   EXPECT_EQ(late.session.put_all(std::vector<Write>{{kKeys[0], "b"}}, servers.soon()), PutOutcome::done);
-  std::vector<Got> got;
-  EXPECT_EQ(late.session.get_all(std::vector{kKeys[0]}, got, servers.soon()), Outcome::done);
-  return got[0].value == "b";
+  const auto got = late.session.get_all({&kKeys[0], 1}, servers.soon());
+  EXPECT_EQ(got.status, Outcome::done);
+  return got.done() && got.value.front().value == "b";
 }
 TEST(APutThatReturned, IsSeenWhicheverClockIsWrong) { EXPECT_TRUE(finds_the_put_of_a_late_clock({})); }
 TEST(APutThatReturnedRules, CatchesAServerThatTakesWhatIsBehind) {
@@ -291,10 +293,10 @@ bool finds_all_of_a_slow_eraser(const KvRules& rules) {
     servers.fabric().sleep(2 * kGrace);
     (void)servers.store_of(kKeys[0]).reclaim(100);
   }
-  std::vector<Got> got;
-  EXPECT_EQ(session.session.get_all(kKeys, got, servers.soon()), Outcome::done);
-  EXPECT_FALSE(got[0].present);
-  return got[1].value == "c";
+  const auto got = session.session.get_all(kKeys, servers.soon());
+  EXPECT_EQ(got.status, Outcome::done);
+  EXPECT_FALSE(got.value[0].present);
+  return got.value[1].value == "c";
 }
 TEST(ErasedKeys, StayUntilTheirEraserIsCommittedEverywhere) { EXPECT_TRUE(finds_all_of_a_slow_eraser({})); }
 TEST(ErasedKeysRules, CatchesATombstoneThatGoesEarlier) {
@@ -308,11 +310,10 @@ TEST(AbsentKeys, AreFoundAbsentHoweverSlowly) {
   LocalSession session(servers, {.session = 1, .way = ReadWay::ask, .grace = kGrace});
   ASSERT_EQ(session.session.put_all(std::vector<Write>{{kKeys[0], "a"}}, servers.soon()), PutOutcome::done);
   session.requests.take_each(2 * kGrace);
-  std::vector<Got> got;
-  const Deadline deadline = servers.fabric().in(std::chrono::seconds(5));
-  ASSERT_EQ(session.session.get_all(kKeys, got, deadline), Outcome::done);
-  EXPECT_EQ(got[0].value, "a");
-  EXPECT_FALSE(got[1].present || got[2].present);
+  const auto got = session.session.get_all(kKeys, servers.fabric().in(std::chrono::seconds(5)));
+  ASSERT_EQ(got.status, Outcome::done);
+  EXPECT_EQ(got.value[0].value, "a");
+  EXPECT_FALSE(got.value[1].present || got.value[2].present);
 }
 
 // By READs alone: also of keys that this client has never read, of large values, and while a writer is between prepare
@@ -325,13 +326,46 @@ TEST(Cells, AreReadWithoutAskingAServer) {
   const std::vector<Write> writes{{kKeys[0], "a"}, {kKeys[1], large}};
   ASSERT_EQ(writer.session.put_all(writes, servers.soon()), PutOutcome::done);
   for (int i = 0; i < 2; ++i) {
-    std::vector<Got> got;
-    ASSERT_EQ(reader.session.get_all(kKeys, got, servers.soon()), Outcome::done);
-    EXPECT_EQ(got[0].value, "a");
-    EXPECT_EQ(got[1].value, large);
-    EXPECT_FALSE(got[2].present);
+    const auto got = reader.session.get_all(kKeys, servers.soon());
+    ASSERT_EQ(got.status, Outcome::done);
+    EXPECT_EQ(got.value[0].value, "a");
+    EXPECT_EQ(got.value[1].value, large);
+    EXPECT_FALSE(got.value[2].present);
   }
   EXPECT_EQ(reader.requests.sent(), 0);
+}
+
+// Memory is short while the second of several servers is asked.
+class ShortOfMemory final : public LocalRequests {
+ public:
+  using LocalRequests::LocalRequests;
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    if (is_short && server == 1) throw std::bad_alloc();
+    return LocalRequests::send(server, request, deadline);
+  }
+  bool is_short = false;
+};
+
+// The answer of the first one is still to come: it must not be taken for that of the next put.
+TEST(KvTornSession, TakesNoAnswerOfACallThatAnExceptionCutShort) {
+  LocalServers servers(2);
+  ShortOfMemory requests(servers);
+  AtomicSession session(servers.fabric(), servers.channel(), requests, servers.memories(), {.session = 1});
+  const std::string at_first = key_of_server(0, 2);
+  const std::string at_second = key_of_server(1, 2);
+  const std::array<Write, 2> both{Write{at_first, "a"}, Write{at_second, "b"}};
+  const std::string long_key(70'000, 'k');
+  const Write too_long{long_key, {}};
+  EXPECT_THROW((void)session.put_all({&too_long, 1}, servers.soon()), UsageError);
+  EXPECT_FALSE(session.is_torn());
+  requests.is_short = true;
+  EXPECT_THROW((void)session.put_all(both, servers.soon()), std::bad_alloc);
+  requests.is_short = false;
+  EXPECT_TRUE(session.is_torn());
+  EXPECT_THROW((void)session.put_all({&both[0], 1}, servers.soon()), Error);
+  const std::array<std::string_view, 1> keys{at_first};
+  EXPECT_THROW((void)session.get_all(keys, servers.soon()), Error);
+  EXPECT_FALSE(servers.store_of(at_first).newest(at_first));
 }
 
 }  // namespace

@@ -35,13 +35,13 @@ class TwoServers final : public test::MemorySession {
 
   [[nodiscard]] std::uint32_t servers() const override { return 2; }
   [[nodiscard]] std::uint32_t server_of(std::string_view key) const override { return key.front() == 'b' ? 1 : 0; }
-  void hear(std::vector<bool>& answered) override { answered = {true, !state_.is_stopped}; }
+  [[nodiscard]] std::vector<bool> hear() override { return {true, !state_.is_stopped}; }
 
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override {
+  Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override {
     if (state_.keeps_gets) {
       for (const std::string_view key : keys) wait_for(key);
     }
-    return MemorySession::get_all(keys, got);
+    return MemorySession::get_all(keys);
   }
   PutOutcome put_all(std::span<const Write> writes) override {
     for (const Write& write : writes) wait_for(write.key);

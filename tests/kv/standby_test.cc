@@ -101,10 +101,10 @@ class AKvStandby : public testing::Test {
     return session.put_all(std::vector<Write>{{kKeys[0], value}, {kKeys[1], value}});
   }
   static void expect_both(kv::Session& session, std::string_view value) {
-    std::vector<Got> got;
-    ASSERT_EQ(session.get_all(kKeys, got), Outcome::done);
-    EXPECT_EQ(got[0].value, value);
-    EXPECT_EQ(got[1].value, value);
+    const auto got = session.get_all(kKeys);
+    ASSERT_EQ(got.status, Outcome::done);
+    EXPECT_EQ(got.value[0].value, value);
+    EXPECT_EQ(got.value[1].value, value);
   }
   void await_stage(int stage) const {
     ASSERT_TRUE(eventually([&] { return *stage_ >= stage; }));
@@ -258,10 +258,9 @@ TEST_F(AKvStandby, IsLostWithItsPrimaryOnceItHasGivenUp) {
     EXPECT_TRUE(eventually([&] { return client.copies(kSetUp) == copies; }));
     *stage_ = 1;
     await_stage(2);
-    Got got;
-    EXPECT_TRUE(eventually([&] { return session->get(kKeys[0], got) == Outcome::peer_lost; }));
+    EXPECT_TRUE(eventually([&] { return session->get(kKeys[0]).status == Outcome::peer_lost; }));
     EXPECT_EQ(session->lost_server_of(kKeys[0]), lost());
-    EXPECT_EQ(session->get(kKeys[1], got), Outcome::done);
+    EXPECT_EQ(session->get(kKeys[1]).status, Outcome::done);
     copies[lost()] = 0;
     EXPECT_EQ(client.copies(kSetUp), copies);
     ServiceClient another = connect();
@@ -297,9 +296,9 @@ TEST_F(AKvStandby, FollowsWhateverIsWritten) {
     *stage_ = 1;
     await_stage(2);
     expect_both(*session, large);
-    Got got;
-    ASSERT_EQ(session->get("many", got), Outcome::done);
-    EXPECT_EQ(got.value, "1999");
+    const auto got = session->get("many");
+    ASSERT_EQ(got.status, Outcome::done);
+    EXPECT_EQ(got.value.value, "1999");
   });
   await_stage(1);
   fleet_->signal(lost(), SIGKILL);

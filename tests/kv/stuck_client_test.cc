@@ -23,7 +23,7 @@ class StuckChannel final : public Channel {
                         Deadline deadline) override {
     return wait(deadline);
   }
-  Fetched add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/, Deadline deadline) override {
+  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/, Deadline deadline) override {
     return {wait(deadline), 0};
   }
 

@@ -87,10 +87,11 @@ void work_at_random(team::Team& team, AtomicSession& session, HistoryRecorder& r
     } else {
       std::vector<std::string_view> wanted;
       for (const std::uint64_t key : keys) wanted.push_back(names[key]);
-      std::vector<Got> got;
-      ASSERT_EQ(session.get_all(wanted, got, deadline), Outcome::done);
+      const auto got = session.get_all(wanted, deadline);
+      ASSERT_EQ(got.status, Outcome::done);
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        recorder.read(id, keys[i], got[i].present ? std::stoull(std::string(got[i].value)) : 0);
+        const Got& found = got.value[i];
+        recorder.read(id, keys[i], found.present ? std::stoull(std::string(found.value)) : 0);
       }
     }
   }
@@ -151,15 +152,15 @@ TEST(AStoreInATeamOfOneHost, IsReadWhileItsServersAreStopped) {
       const auto addresses = store.open_session(1, settings);
       const std::vector<Write> writes{{"key 1", "a"}, {"key 2", "b"}};
       const std::vector<std::string_view> keys{"key 1", "key 2"};
-      std::vector<Got> got;
       ASSERT_EQ(cells->session().put_all(writes, soon()), PutOutcome::done);
-      ASSERT_EQ(addresses->session().get_all(keys, got, soon()), Outcome::done);
+      ASSERT_EQ(addresses->session().get_all(keys, soon()).status, Outcome::done);
       *stage = 1;
       EXPECT_TRUE(eventually([&] { return *stage == 2; }));
       for (AtomicSession* session : {&cells->session(), &addresses->session()}) {
-        ASSERT_EQ(session->get_all(keys, got, soon()), Outcome::done);
-        EXPECT_EQ(got[0].value, "a");
-        EXPECT_EQ(got[1].value, "b");
+        const auto got = session->get_all(keys, soon());
+        ASSERT_EQ(got.status, Outcome::done);
+        EXPECT_EQ(got.value[0].value, "a");
+        EXPECT_EQ(got.value[1].value, "b");
       }
       *stage = 3;
     });

@@ -37,15 +37,15 @@ class SlowRequests final : public Requests {
     sent_.at(server).emplace_back(request.begin(), request.end());
     return Outcome::done;
   }
-  Outcome receive(ServerNumber server, Message& reply, Deadline /*deadline*/) override {
-    if (lost_.contains(server)) return Outcome::peer_lost;
+  Result<Message> receive(ServerNumber server, Deadline /*deadline*/) override {
+    if (lost_.contains(server)) return {Outcome::peer_lost, {}};
     if (replies_.at(server).empty()) {
       sent_.at(server).clear();  // it will not be shown any more
-      return Outcome::timed_out;
+      return {Outcome::timed_out, {}};
     }
-    reply = std::move(replies_.at(server).front());
+    Message reply = std::move(replies_.at(server).front());
     replies_.at(server).pop_front();
-    return Outcome::done;
+    return {Outcome::done, std::move(reply)};
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override {
     return lost_.contains(server) || !replies_.at(server).empty();

@@ -33,9 +33,8 @@ class PatchyRequests final : public Requests {
   void deliver_late() {
     const ServerNumber server = std::exchange(slow_, std::nullopt).value();
     for (const Message& request : std::exchange(delayed_, {})) {
-      Message reply;
       EXPECT_EQ(local_.send(server, request, {}), Outcome::done);
-      EXPECT_EQ(local_.receive(server, reply, {}), Outcome::done);
+      EXPECT_EQ(local_.receive(server, {}).status, Outcome::done);
     }
   }
   void answer_again() {
@@ -53,11 +52,12 @@ class PatchyRequests final : public Requests {
     }
     return deaf_.contains(server) ? Outcome::done : local_.send(server, request, deadline);
   }
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override {
-    if (deaf_.contains(server) || slow_ == server) return Outcome::timed_out;
-    const Outcome received = local_.receive(server, reply, deadline);
+  Result<Message> receive(ServerNumber server, Deadline deadline) override {
+    if (deaf_.contains(server) || slow_ == server) return {Outcome::timed_out, {}};
+    auto received = local_.receive(server, deadline);
     const bool is_mute = are_all_mute_ || (mute_ == server && replies_left_-- <= 0);
-    return is_mute ? Outcome::timed_out : received;
+    if (is_mute) return {Outcome::timed_out, {}};
+    return received;
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return local_.has_reply(server); }
   [[nodiscard]] int sent() const noexcept { return local_.sent(); }
@@ -276,10 +276,9 @@ TEST_F(KvWriter, PutsEachOfSeveralByItself) {
   session_.put_each(puts, servers_.soon());
   for (const std::size_t done : {0, 1, 3, 4}) EXPECT_EQ(puts[done].outcome, PutOutcome::done) << done;
   EXPECT_EQ(puts[2].outcome, PutOutcome::differs);
-  std::vector<Got> got;
-  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[0], keys_[1], keys_[2]}, got, servers_.soon()),
-            Outcome::done);
-  for (const Got& each : got) EXPECT_EQ(each.version, puts[4].version);
+  const auto got = session_.get_all(std::vector<std::string_view>{keys_[0], keys_[1], keys_[2]}, servers_.soon());
+  ASSERT_EQ(got.status, Outcome::done);
+  for (const Got& each : got.value) EXPECT_EQ(each.version, puts[4].version);
   for (ServerNumber server = 0; server < kServers; ++server) EXPECT_EQ(prepared_at(server), 0);
   EXPECT_EQ(put_everywhere(), PutOutcome::done);
   for (const std::size_t put : {0, 4}) {
@@ -297,9 +296,9 @@ TEST_F(KvWriter, AsksOnceWhereOneServerHasAllKeys) {
   session_.put_each(puts, servers_.soon());
   EXPECT_EQ(requests_.sent() - before, 2);
   for (const IndependentPut& put : puts) EXPECT_EQ(put.outcome, PutOutcome::done);
-  std::vector<Got> got;
-  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[1], other}, got, servers_.soon()), Outcome::done);
-  for (const Got& each : got) EXPECT_EQ(each.version, puts[1].version);
+  const auto got = session_.get_all(std::vector<std::string_view>{keys_[1], other}, servers_.soon());
+  ASSERT_EQ(got.status, Outcome::done);
+  for (const Got& each : got.value) EXPECT_EQ(each.version, puts[1].version);
   EXPECT_EQ(mark_at(1, puts[1].version) & RecordHead::kEverywhere, RecordHead::kEverywhere);
 }
 
@@ -333,9 +332,9 @@ TEST_F(KvWriter, SendsLargePutsByThemselves) {
   session_.put_each(puts, servers_.soon());
   EXPECT_EQ(requests_.sent() - before, 4);
   for (const IndependentPut& put : puts) EXPECT_EQ(put.outcome, PutOutcome::done);
-  std::vector<Got> all;
-  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[1]}, all, servers_.soon()), Outcome::done);
-  EXPECT_EQ(all.front().version, puts.back().version);
+  const auto got = session_.get_all(std::vector<std::string_view>{keys_[1]}, servers_.soon());
+  ASSERT_EQ(got.status, Outcome::done);
+  EXPECT_EQ(got.value.front().version, puts.back().version);
 }
 
 // Also those that would have gone out already to make room.

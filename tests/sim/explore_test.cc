@@ -111,7 +111,7 @@ TEST(SimExplore, FindsNoLostUpdateOfTwoAtomics) {
         Words words;
         std::uint64_t sum = 0;
         const auto add = [&](Side& me) {
-          const Fetched old = me.channel->fetch_add(me.memory->of(0).word<AtomicWord>(0), 1, me.soon());
+          const Result<std::uint64_t> old = me.channel->fetch_add(me.memory->of(0).word<AtomicWord>(0), 1, me.soon());
           sum += old.value;
         };
         words.run(chooser, add, add);

@@ -132,8 +132,8 @@ class HangRun {
     const far::Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
     expect(lane_->write({&transfer, 1}, fabric().in(kDeadline)), "a write");
   }
-  void expect(far::Result result, const std::string& what) {
-    if (result != far::Result::done) fail(what + " ended as " + std::string(to_string(result)));
+  void expect(far::Status status, const std::string& what) {
+    if (status != far::Status::done) fail(what + " ended as " + std::string(to_string(status)));
   }
   void fail(const std::string& what) {
     if (!violation_) violation_ = what;

@@ -219,10 +219,10 @@ class FarRun {
     Client& client = clients_[number];
     const Buffers buffers = buffers_for(pages, 0);
     mark_busy(client, pages, true);
-    const far::Result result = lane.read(buffers.list, deadline);
+    const far::Status status = lane.read(buffers.list, deadline);
     mark_busy(client, pages, false);
-    expect(number, result);
-    if (result != far::Result::done) return;
+    expect(number, status);
+    if (status != far::Status::done) return;
     for (std::size_t i = 0; i < pages.size(); ++i) {
       for (const std::uint64_t word : buffers.words[i]) {
         if (may_be_read(client.pages[pages[i]], word)) continue;
@@ -247,11 +247,11 @@ class FarRun {
     const Buffers buffers = buffers_for(pages, value);
     const std::vector<Discards> before = clients_[number].discards;
     mark_busy(clients_[number], pages, true);
-    const far::Result result = lane.write(buffers.list, deadline);
+    const far::Status status = lane.write(buffers.list, deadline);
     mark_busy(clients_[number], pages, false);
-    expect(number, result);
+    expect(number, status);
     for (const std::uint64_t page : pages) {
-      became(number, page, value, result);
+      became(number, page, value, status);
       if (may_be_discarded(number, page, before)) clients_[number].pages[page].insert(0);
     }
   }
@@ -266,17 +266,17 @@ class FarRun {
     ++client.discards[slab].under_way;
     ++client.discards[slab].begun;
     for (std::uint64_t page = first; page < first + count; ++page) client.pages[page].insert(0);
-    const far::Result result = lane.discard(first * kPageBytes, count * kPageBytes, deadline);
-    expect(number, result);
+    const far::Status status = lane.discard(first * kPageBytes, count * kPageBytes, deadline);
+    expect(number, status);
     --client.discards[slab].under_way;  // one that timed out is over before any later write begins
     if (scenario_.threads != 1) return;
-    for (std::uint64_t page = first; page < first + count; ++page) became(number, page, 0, result);
+    for (std::uint64_t page = first; page < first + count; ++page) became(number, page, 0, status);
   }
 
-  void became(std::size_t number, std::uint64_t page, std::uint64_t value, far::Result result) {
+  void became(std::size_t number, std::uint64_t page, std::uint64_t value, far::Status status) {
     Client& client = clients_[number];
     Page& may_hold = client.pages[page];
-    if (result == far::Result::done) may_hold.clear();
+    if (status == far::Status::done) may_hold.clear();
     may_hold.insert(value);
   }
 
@@ -287,10 +287,10 @@ class FarRun {
     return scenario_.threads != 1 && (before[slab].under_way != 0 || before[slab].begun != now.begun);
   }
 
-  void expect(std::size_t number, far::Result result) {
-    if (result == far::Result::lost && !may_lose(number)) fail("something was lost");
-    if (result == far::Result::full && scenario_.is_calm() && scenario_.has_room()) fail("there was no room");
-    if (result == far::Result::timed_out && scenario_.is_calm()) fail("something timed out");
+  void expect(std::size_t number, far::Status status) {
+    if (status == far::Status::lost && !may_lose(number)) fail("something was lost");
+    if (status == far::Status::full && scenario_.is_calm() && scenario_.has_room()) fail("there was no room");
+    if (status == far::Status::timed_out && scenario_.is_calm()) fail("something timed out");
   }
   /// Nodes that are lost to it are as many as there are copies. What it gives up alone takes nothing from it.
   bool may_lose(std::size_t number) {

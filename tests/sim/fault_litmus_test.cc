@@ -363,7 +363,7 @@ TEST(SimLitmus, AnAtomicThatTookEffectIsReportedAsLost) {
       [seen](Side& me) {
         *seen = false;
         const auto counter = me.memory->of(kTarget).word<AtomicWord>(0);
-        me.litmus.happened = me.channel->fetch_add(counter, 1, me.soon()).outcome == Outcome::peer_lost && *seen;
+        me.litmus.happened = me.channel->fetch_add(counter, 1, me.soon()).status == Outcome::peer_lost && *seen;
       },
       {},
       [seen](Side& me) {

@@ -35,7 +35,7 @@ std::optional<std::string> violation(bool is_announced, Duration owners_deadline
       stage.expect(stage.own(kOther), kOther, "the own");
       world.on(kOwner, [&] {
         for (const gas::PageId page : {2U, 3U}) {
-          comm::Ended moved;
+          comm::Status moved;
           const Time start = world.fabric(kOwner).now();
           do moved = stage.own(kOwner, page, owners_deadline);
           while (moved.outcome == Outcome::timed_out && world.fabric(kOwner).now() - start < 10 * kLease);
@@ -83,8 +83,8 @@ std::optional<std::string> violation_at_an_evicted_owner(bool is_announced) {
     }
     stage.finish("learning where a page is");
     const auto expect_lost = [&](team::Rank rank) {
-      for (const comm::Ended& ended : {stage.get(rank), stage.put(rank), stage.add(rank), stage.own(rank)}) {
-        if (ended.outcome != Outcome::peer_lost || ended.lost != kActor) stage.fail("the page is not lost");
+      for (const comm::Status& status : {stage.get(rank), stage.put(rank), stage.add(rank), stage.own(rank)}) {
+        if (status.outcome != Outcome::peer_lost || status.lost != kActor) stage.fail("the page is not lost");
       }
     };
     world.on(kOther, [&] {

@@ -200,7 +200,7 @@ class GasRun {
       return ended(worker, transfer, worker.accessor.put(transfer.whole(), deadline));
     }
     WordHistory& history = histories_[page * words_ + word];
-    comm::Old<std::uint64_t> old{};
+    Result<std::uint64_t, comm::Status> old{};
     std::size_t number = 0;
     if (dice_.one_in(3)) {
       const std::uint64_t value = ++values_ << 32U;
@@ -210,8 +210,8 @@ class GasRun {
       number = history.begin({WordAction::Kind::add, 1, 0, 0, ++moment_});
       old = worker.accessor.fetch_add(page, 8 * word, 1, deadline);
     }
-    expect(old.ended);
-    if (!old.ended.done() || !is_member(worker.memory.self())) return;
+    expect(old.status);
+    if (!old.status.done() || !is_member(worker.memory.self())) return;
     history.end(number, ++moment_, old.value);
     worker.seen = old.value;
   }
@@ -245,9 +245,9 @@ class GasRun {
     std::array<std::uint64_t, GasScenario::kMaxWords> words{};
     std::array<std::size_t, GasScenario::kMaxWords> numbers{};
   };
-  void ended(Worker& worker, const Transfer& transfer, const comm::Ended& ended) {
-    expect(ended);
-    if (!ended.done() || !is_member(worker.memory.self())) return;
+  void ended(Worker& worker, const Transfer& transfer, const comm::Status& status) {
+    expect(status);
+    if (!status.done() || !is_member(worker.memory.self())) return;
     const std::uint64_t end = ++moment_;
     for (std::uint64_t word = 0; word < transfer.count; ++word) {
       histories_[transfer.page * words_ + word].end(transfer.numbers[word], end, transfer.words[word]);
@@ -266,18 +266,18 @@ class GasRun {
         for (const gas::PagePart& part : transfer.parts(scenario_.network)) worker.accessor.begin_get(part);
       }
     }
-    const comm::Ended all = worker.accessor.finish(deadline(worker));
+    const comm::Status all = worker.accessor.finish(deadline(worker));
     for (const auto& transfer : transfers) ended(worker, *transfer, all);
   }
 
   void own(Worker& worker, const std::vector<gas::PageId>& pages) {
-    expect(worker.mover.own(pages, deadline(worker)).ended);
+    expect(worker.mover.own(pages, deadline(worker)).status);
   }
 
   // Stores in a page that is here, as a program does that has a span of it. Meanwhile it stays here.
   void pin(Worker& worker, gas::PageId page) {
     const auto found = worker.accessor.find(page, deadline(worker));
-    if (!found.ended.done() || found.known->place.owner != worker.memory.team().rank()) return;
+    if (!found.status.done() || found.known->place.owner != worker.memory.team().rank()) return;
     const gas::KnownPlace known = *found.known;
     gas::Holder holder(worker.memory, worker.accessor.channel(), gas::Holder::For::a_span);
     if (!holder.cover(page, known.sampled)) return;
@@ -304,8 +304,8 @@ class GasRun {
   }
 
   // Where nothing is late and no rank stops, nothing fails.
-  void expect(const comm::Ended& ended) {
-    if (scenario_.is_calm() && !ended.done()) fail("something " + std::string(to_string(ended.outcome)));
+  void expect(const comm::Status& status) {
+    if (scenario_.is_calm() && !status.done()) fail("something " + std::string(to_string(status.outcome)));
   }
 
   // ---- When all faults are over
@@ -330,9 +330,9 @@ class GasRun {
       get(worker, page, soon());
       change(worker, page, soon());
       const auto moved = worker.mover.own({&page, 1}, soon());
-      if (!moved.ended.done())
-        fail("no moving of" + whose + ", " + std::string(to_string(moved.ended.outcome)) +
-             (moved.ended.lost ? " because of rank " + std::to_string(*moved.ended.lost) : ""));
+      if (!moved.status.done())
+        fail("no moving of" + whose + ", " + std::string(to_string(moved.status.outcome)) +
+             (moved.status.lost ? " because of rank " + std::to_string(*moved.status.lost) : ""));
       if (moved.full && living == scenario_.ranks) fail("no slot for" + whose);
       if (!moved.full && place_of(worker, page).owner != rank) fail("nothing was moved of" + whose);
       get(worker, page, soon());

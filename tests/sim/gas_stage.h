@@ -51,39 +51,39 @@ class Stage {
 
   // By a thread of `rank`. What a rank that was evicted finds says nothing: it may know outdated places only.
 
-  comm::Ended get(team::Rank rank, gas::PageId page = 0, Duration patience = kLongTimeout) {
+  comm::Status get(team::Rank rank, gas::PageId page = 0, Duration patience = kLongTimeout) {
     std::array<std::uint64_t, 2> words{};
     std::array<std::size_t, 2> numbers{};
     for (const std::size_t word : {0, 1}) numbers[word] = history(page, word).begin({.begin = ++moment_});
-    const comm::Ended ended =
+    const comm::Status status =
         user(rank).accessor.get({page, 0, LocalSpan(words)}, user(rank).memory.fabric().in(patience));
-    if (!ended.done() || world.evicted(rank)) return ended;
+    if (!status.done() || world.evicted(rank)) return status;
     ++moment_;
     for (const std::size_t word : {0, 1}) history(page, word).end(numbers[word], moment_, words[word]);
-    return ended;
+    return status;
   }
-  comm::Ended put(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
+  comm::Status put(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
     std::uint64_t value = ++values_;
     const auto number =
         history(page, 0).begin({.kind = WordAction::Kind::put, .value = value, .begin = ++moment_, .repeats = true});
-    const comm::Ended ended =
+    const comm::Status status =
         user(rank).accessor.put({page, 0, LocalSpan(value)}, user(rank).memory.fabric().in(limit));
-    if (ended.done() && !world.evicted(rank)) history(page, 0).end(number, ++moment_);
-    return ended;
+    if (status.done() && !world.evicted(rank)) history(page, 0).end(number, ++moment_);
+    return status;
   }
-  comm::Ended add(team::Rank rank, gas::PageId page = 0) {
+  comm::Status add(team::Rank rank, gas::PageId page = 0) {
     const auto number = history(page, 1).begin({.kind = WordAction::Kind::add, .value = 1, .begin = ++moment_});
-    const comm::Old<std::uint64_t> old = user(rank).accessor.fetch_add(page, 8, 1, soon(rank));
-    if (old.ended.done() && !world.evicted(rank)) history(page, 1).end(number, ++moment_, old.value);
-    return old.ended;
+    const Result<std::uint64_t, comm::Status> old = user(rank).accessor.fetch_add(page, 8, 1, soon(rank));
+    if (old.status.done() && !world.evicted(rank)) history(page, 1).end(number, ++moment_, old.value);
+    return old.status;
   }
-  comm::Ended own(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
-    return user(rank).mover.own({&page, 1}, user(rank).memory.fabric().in(limit)).ended;
+  comm::Status own(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
+    return user(rank).mover.own({&page, 1}, user(rank).memory.fabric().in(limit)).status;
   }
   /// What `rank` did with `page` is done, unless the page was at a rank that has died.
-  void expect(const comm::Ended& ended, team::Rank rank, const std::string& what, gas::PageId page = 0) {
-    if (ended.done() || (ended.outcome == Outcome::peer_lost && !world.alive(owner(rank, page)))) return;
-    fail(what + " by rank " + std::to_string(rank) + ": " + std::string(to_string(ended.outcome)));
+  void expect(const comm::Status& status, team::Rank rank, const std::string& what, gas::PageId page = 0) {
+    if (status.done() || (status.outcome == Outcome::peer_lost && !world.alive(owner(rank, page)))) return;
+    fail(what + " by rank " + std::to_string(rank) + ": " + std::string(to_string(status.outcome)));
   }
 
   // By the test.

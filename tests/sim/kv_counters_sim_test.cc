@@ -68,10 +68,12 @@ class KvCounters {
 
   [[nodiscard]] std::optional<Counters> read(Client& client, Deadline deadline) {
     const std::array<std::string_view, kServers> keys{keys_[0], keys_[1]};
-    std::vector<kv::Got> got;
-    if (client.session().get_all(keys, got, deadline) != Outcome::done) return std::nullopt;
+    const auto got = client.session().get_all(keys, deadline);
+    if (!got.done()) return std::nullopt;
     const auto number = [](const kv::Got& each) { return each.present ? std::stoull(std::string(each.value)) : 0; };
-    return Counters{{number(got[0]), number(got[1])}, {got[0].version, got[1].version}};
+    const kv::Got& first = got.value[0];
+    const kv::Got& second = got.value[1];
+    return Counters{{number(first), number(second)}, {first.version, second.version}};
   }
 
   /// Until it is added, or its outcome is unknown. A get that fails has twice as long the next time: on some networks

@@ -23,7 +23,7 @@ void give_up_a_read(World& world, Channel& channel, const RemoteRegion& region) 
   auto& fabric = world.fabric(kStandby);
   EXPECT_EQ(channel.write(region.span(kOther, sizeof one), LocalSpan(one), fabric.in(1s)), Outcome::done);
   world.wires().stall(fabric.process(), world.fabric(kSession).process(), 1ms);
-  EXPECT_EQ(channel.load(region.word<ControlWord>(kOther), fabric.in(100us)).outcome, Outcome::timed_out);
+  EXPECT_EQ(channel.load(region.word<ControlWord>(kOther), fabric.in(100us)).status, Outcome::timed_out);
 }
 
 /// What the session has been told when the standby may serve. Nothing is ever cut off.

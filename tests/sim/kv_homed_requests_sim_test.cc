@@ -61,9 +61,8 @@ struct Side {
   }
   /// The reply, or why there is none.
   [[nodiscard]] std::string receive(Duration patience = 1min) const {
-    Message reply;
-    const Outcome outcome = requests.receive(0, reply, fabric.in(patience));
-    return outcome == Outcome::done ? text_of(reply) : std::string(to_string(outcome));
+    const auto reply = requests.receive(0, fabric.in(patience));
+    return reply.done() ? text_of(reply.value) : std::string(to_string(reply.status));
   }
   [[nodiscard]] Texts receive_all(int count) const {
     Texts all;
@@ -392,7 +391,7 @@ int failed_gets(const Side& side, int gets) {
   constexpr std::string_view kKey = "read";
   int failed = 0;
   for (int i = 0; i < gets; ++i) {
-    if (reader.get_all({&kKey, 1}, side.fabric.in(10s)) != Outcome::done) ++failed;
+    if (!reader.get_all({&kKey, 1}, side.fabric.in(10s)).done()) ++failed;
   }
   return failed;
 }

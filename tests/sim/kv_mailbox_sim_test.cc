@@ -172,7 +172,6 @@ class Run {
     const auto channel = fabric.open_channel();
     MailboxRequests requests(fabric, *channel, {end(client, client)}, kShape, scenario_.waking, scenario_.rules);
     std::deque<std::uint64_t> unanswered;
-    Message got;
     for (std::uint64_t number = 1; number <= kRequests || !unanswered.empty();) {
       const bool hurries = scenario_.impatient && dice.one_in(4);
       const Deadline deadline = fabric.in(hurries ? kHaste : scenario_.timeout);
@@ -185,9 +184,9 @@ class Run {
         ++number;
         continue;
       }
-      const Outcome received = requests.receive(0, got, deadline);
-      if (!is_expected(received, hurries, "receive", client)) return;
-      if (received == Outcome::done && !is(got, reply(unanswered.front(), client))) {
+      const auto received = requests.receive(0, deadline);
+      if (!is_expected(received.status, hurries, "receive", client)) return;
+      if (received.done() && !is(received.value, reply(unanswered.front(), client))) {
         fail("not the reply to request " + std::to_string(unanswered.front()));
       }
       unanswered.pop_front();

@@ -156,17 +156,16 @@ class KvRun {
     std::vector<std::string_view> keys;
     for (const std::size_t key : chosen) keys.push_back(keys_[key]);
     const Versions returned = returned_;  // before it begins
-    std::vector<kv::Got> got;
-    const Outcome outcome = client.session().get_all(keys, got, world_.deadline_of(client));
-    if (outcome != Outcome::done) {
-      if (must_succeed) fail("a get " + std::string(to_string(outcome)));
+    const auto got = client.session().get_all(keys, world_.deadline_of(client));
+    if (!got.done()) {
+      if (must_succeed) fail("a get " + std::string(to_string(got.status)));
       return {};
     }
     Versions found;
     Did did;
-    for (std::size_t i = 0; i < got.size(); ++i) {
+    for (std::size_t i = 0; i < got.value.size(); ++i) {
       const std::size_t key = chosen[i];
-      const auto& [present, version, value, expires_ns] = got[i];
+      const auto& [present, version, value, expires_ns] = got.value[i];
       const Timestamp same = found.try_emplace(key, version).first->second;
       if (present && same != version) fail("two versions of a key in one get");
       const auto put = returned.find(key);

@@ -152,7 +152,7 @@ class MeetingRun {
   // False when the member gives up.
   bool begin(SimTeam& team, const team::SymmetricRegion& words, Meeting& meeting, Channel& channel) {
     const Deadline deadline = team.fabric().in(scenario_.disturbance.timeout);
-    const Fetched opened = meeting.open(channel, deadline);
+    const Result<std::uint64_t> opened = meeting.open(channel, deadline);
     if (!opened.done()) return false;
     const std::uint64_t number = opened.value;
     words.local().word<ControlWord>(8 * team.rank()).store(number);
@@ -180,7 +180,7 @@ class MeetingRun {
       if (other == team.rank()) continue;
       const std::uint64_t written = words.local().word<ControlWord>(8 * other).load();
       if (scenario_.writes && written < number) fail("an old word" + whose);
-      const Fetched stored = channel.load(words.of(other).word<ControlWord>(8 * other), deadline);
+      const Result<std::uint64_t> stored = channel.load(words.of(other).word<ControlWord>(8 * other), deadline);
       if (stored.done() && stored.value < number) fail("an old stored word" + whose);
     }
     if (scenario_.reduces) look_at_result(meeting, number);

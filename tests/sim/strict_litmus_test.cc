@@ -165,8 +165,9 @@ TEST(SimLitmus, AnAtomicOverALinkThatBreaksMayHaveTakenEffect) {
                                                  std::uint64_t done = 0;
                                                  bool broke = false;
                                                  for (int i = 0; i < 20; ++i) {
-                                                   const Fetched old = me.channel->fetch_add(word, 1, me.soon());
-                                                   broke |= old.outcome == Outcome::link_lost;
+                                                   const Result<std::uint64_t> old =
+                                                       me.channel->fetch_add(word, 1, me.soon());
+                                                   broke |= old.status == Outcome::link_lost;
                                                    done += old.done() ? 1 : 0;
                                                  }
                                                  me.litmus.happened = broke && me.read(kTarget, 0) > done;
@@ -183,8 +184,9 @@ TEST(SimLitmus, AProcesssLinkToItselfBreaksAsWell) {
   const std::array<Litmus::Program, 3> program{[](Side& me) {
                                                  const auto word = me.memory->of(kWriter).word<AtomicWord>(0);
                                                  for (int i = 0; i < 20; ++i) {
-                                                   const Fetched old = me.channel->fetch_add(word, 1, me.soon());
-                                                   me.litmus.happened |= old.outcome == Outcome::link_lost;
+                                                   const Result<std::uint64_t> old =
+                                                       me.channel->fetch_add(word, 1, me.soon());
+                                                   me.litmus.happened |= old.status == Outcome::link_lost;
                                                  }
                                                },
                                                {},

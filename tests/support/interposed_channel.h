@@ -14,7 +14,7 @@ namespace farside::test {
 class InterposedChannel final : public Channel {
  public:
   using Hook = std::function<void(const Operation&)>;
-  using PeerHook = std::function<Outcome(PeerId)>;
+  using PeerHook = std::function<Outcome(PeerId, Deadline)>;
   using WaitHook = std::function<void(Deadline)>;
 
   explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
@@ -35,7 +35,7 @@ class InterposedChannel final : public Channel {
 
   Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
   Outcome flush(PeerId peer, Deadline deadline) override {
-    const Outcome before = flush_hook_ ? flush_hook_(peer) : Outcome::done;
+    const Outcome before = flush_hook_ ? flush_hook_(peer, deadline) : Outcome::done;
     return before == Outcome::done ? inner_->flush(peer, deadline) : before;
   }
   Outcome flush_all(Deadline deadline) override {
@@ -53,12 +53,12 @@ class InterposedChannel final : public Channel {
     if (!signal_hook_) return inner_->write_signals(words, value, deadline);
     Completion all;
     for (const RemoteWord<ControlWord>& word : words) {
-      const Outcome before = signal_hook_(word.region->peer());
+      const Outcome before = signal_hook_(word.region->peer(), deadline);
       all.record(before == Outcome::done ? inner_->write_signals({&word, 1}, value, deadline) : before);
     }
     return all.outcome;
   }
-  Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override {
+  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override {
     return inner_->add_signal(word, addend, deadline);
   }
 

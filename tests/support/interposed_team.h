@@ -25,7 +25,9 @@ class InterposedFabric final : public Fabric {
     channel->before_each([hook = hook_](const Operation& operation) {
       if (const InterposedChannel::Hook now = *hook) now(operation);  // by copy: it may change itself
     });
-    channel->before_each_flush([hook = flush_hook_](PeerId peer) { return *hook ? (*hook)(peer) : Outcome::done; });
+    channel->before_each_flush([hook = flush_hook_](PeerId peer, Deadline deadline) {
+      return *hook ? (*hook)(peer, deadline) : Outcome::done;
+    });
     return channel;
   }
   [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override {

@@ -100,15 +100,16 @@ class KvWriter {
     names.reserve(keys.size());
     for (const std::uint64_t key : keys) names.push_back(name(key));
     const std::vector<std::string_view> views(names.begin(), names.end());
-    std::vector<kv::Got> got;
-    if (timed([&] { return session_->get_all(views, got); }) != Outcome::done) {
+    const auto got = timed([&] { return session_->get_all(views); });
+    if (!got.done()) {
       ++failed_gets_;
       return {};
     }
     const std::int64_t transaction = ++transaction_;
     std::vector<std::uint64_t> found;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      found.push_back(got[i].present ? std::stoull(std::string(got[i].value)) : 0);
+      const kv::Got& each = got.value[i];
+      found.push_back(each.present ? std::stoull(std::string(each.value)) : 0);
       recorder_.read(transaction, keys[i], found.back());
     }
     ++done_;

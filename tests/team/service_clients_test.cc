@@ -172,6 +172,16 @@ TEST_F(ServiceClientsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
   EXPECT_EQ(found->link.what().address, busy_);
 }
 
+// Also between hosts, where an attempt to connect is repeated as long as it has time.
+TEST_F(ServiceClientsTest, AnEntryWhereNothingListensIsGivenUpAtOnce) {
+  const auto address = [] { return net::bound_address(net::listen_on("127.0.0.1:0"), "127.0.0.1:0"); };
+  const std::vector<std::string> entries{address()};
+  const auto deadline = net::SetupClock::now() + std::chrono::hours(1);
+  EXPECT_THROW(
+      service::link_to_any<Welcomed>(entries, secret_, deadline, {"reach", "a service", "there is none", "start one"}),
+      Error);
+}
+
 // It gets a part of the time at first, and a later attempt reaches it.
 TEST_F(ServiceClientsTest, AnEntryThatHangsOnceIsTriedAgain) {
   const Echo service(secret_, {busy_});

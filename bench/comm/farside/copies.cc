@@ -35,15 +35,15 @@ void Copies::write_and_flush(std::uint64_t bytes, std::uint64_t rounds) {
   const Deadline deadline = seat_.patience();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
-    check(comm::ended_with(seat_.channel->write(target(bytes), from, deadline), 1), "write");
-    check(comm::ended_with(seat_.channel->flush(1, deadline), 1), "flush");
+    check(comm::status_with(seat_.channel->write(target(bytes), from, deadline), 1), "write");
+    check(comm::status_with(seat_.channel->flush(1, deadline), 1), "flush");
   }
 }
 
 template <class T>
 void Copies::fetch_add(std::uint64_t rounds) {
   const Deadline deadline = seat_.patience();
-  for (; rounds != 0; --rounds) check(seat_.comm.fetch_add<T>(*seat_.channel, count(), 1, deadline).ended, "add");
+  for (; rounds != 0; --rounds) check(seat_.comm.fetch_add<T>(*seat_.channel, count(), 1, deadline).status, "add");
 }
 
 void Copies::offer(Work& work) {

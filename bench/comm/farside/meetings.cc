@@ -12,7 +12,7 @@ Meetings::Meetings(CommSeat& seat)
 void Meetings::split_barriers(std::uint64_t rounds) {
   for (; rounds != 0; --rounds) {
     const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
-    check(begun.ended, "begin");
+    check(begun.status, "begin");
     check(barrier_.wait(*seat_.channel, begun.number, seat_.patience()), "barrier");
   }
 }
@@ -22,7 +22,7 @@ void Meetings::computations_with_barriers(std::uint64_t rounds) {
   std::uint64_t last = 0;
   for (; rounds != 0; --rounds) {
     const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
-    check(begun.ended, "begin");
+    check(begun.status, "begin");
     last = begun.number;
     compute();
   }
@@ -56,7 +56,7 @@ void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds, ++phases_) {
     const comm::ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.patience());
-    check(arrival.ended, "phase");
+    check(arrival.status, "phase");
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from, arrival.notice));
     check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, seat_.patience()), "phase");
   }

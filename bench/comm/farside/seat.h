@@ -29,7 +29,7 @@ struct CommSeat : Seat {
     const auto come = [value = awaited.value](std::uint64_t now) { return now >= value; };
     const Outcome outcome = channel->wait_until(region.local(), word, come, deadline, peers);
     if (outcome == Outcome::done) return;
-    const comm::Ended issued = comm.wait(*channel, comm.issued(), team->fabric().in(std::chrono::seconds(1)));
+    const comm::Status issued = comm.wait(*channel, comm.issued(), team->fabric().in(std::chrono::seconds(1)));
     throw std::runtime_error("rank " + std::to_string(rank()) + " waiting for " + awaited.what + " of rank " +
                              std::to_string(awaited.from) + ": " + std::string(to_string(outcome)) + ": its word is " +
                              std::to_string(word.load()) + ", not " + std::to_string(awaited.value) +

@@ -18,7 +18,7 @@ void Elements::offer(Work& work) {
   const auto offer_one = [&](const char* name, auto make) {
     work.together_in_part(name, each_of_amount(make, [this] { seat_.meet(); }));
   };
-  offer_one("update", [this] { check(array_.fetch_add(random_.below(kElements), 1).ended, "fetch_add"); });
+  offer_one("update", [this] { check(array_.fetch_add(random_.below(kElements), 1).status, "fetch_add"); });
   offer_one("get-element", [this] { check(array_.get(random_.below(kElements), std::span(values_).first(1)), "get"); });
   offer_one("gather", [this] { gather(); });
   offer_one("get-run",

@@ -52,7 +52,7 @@ Nanoseconds Moves::own_many(std::uint64_t count, std::uint64_t rounds) {
   std::iota(pages.begin(), pages.end(), 0);
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
-    if (seat_.rank() == seat_.last()) check(access_to_many_.own(pages, seat_.patience()).ended, "taking pages back");
+    if (seat_.rank() == seat_.last()) check(access_to_many_.own(pages, seat_.patience()).status, "taking pages back");
     seat_.meet();
     if (seat_.rank() == 0) {
       const Clock::time_point start = Clock::now();
@@ -69,7 +69,7 @@ Nanoseconds Moves::own(std::uint64_t bytes, team::Rank sharers, std::uint64_t ro
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
     const Deadline deadline = seat_.patience();
-    if (seat_.rank() == seat_.last()) check(access.own(moved_, deadline).ended, "taking pages back");
+    if (seat_.rank() == seat_.last()) check(access.own(moved_, deadline).status, "taking pages back");
     seat_.meet();
     if (seat_.rank() != 0 && seat_.rank() <= sharers) {
       std::uint64_t word = 0;

@@ -47,9 +47,9 @@ void Transfers::offer(Work& work) {
 }
 
 gas::PagePlace Transfers::locate(gas::PageAccess& access) const {
-  std::vector<gas::PagePlace> places;
-  check(access.locate({&kPage, 1}, places, seat_.patience()), "locating a page");
-  return places.front();
+  const auto places = access.locate({&kPage, 1}, seat_.patience());
+  check(places.status, "locating a page");
+  return places.value.front();
 }
 
 void Transfers::get(std::uint64_t bytes, std::uint64_t rounds) {

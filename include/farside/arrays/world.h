@@ -173,7 +173,7 @@ class World {
   [[nodiscard]] Transfer begin_letters(std::vector<Letter> letters, std::vector<team::Rank> senders,
                                        Block& destination);
   /// For errors that no rank can go on after.
-  void expect(const comm::Ended& ended, const char* tried);
+  void expect(const comm::Status& status, const char* tried);
 
  private:
   friend class Block;

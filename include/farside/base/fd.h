@@ -42,7 +42,8 @@ class Mapping {
   enum class Access { read_only, read_write, private_to_process };
 
   Mapping() = default;
-  /// `private_to_process`: read and write, and no child of fork has it, not even of a fork by another thread meanwhile.
+  /// `private_to_process`: read and write, and no child of fork has it, not even of a fork by another thread meanwhile,
+  /// nor has a core dump.
   Mapping(const Fd& file, std::size_t bytes, Access access);
   Mapping(Mapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -27,7 +27,7 @@ class ArrivalCounter {
  public:
   /// For one copy to the rank it was made for: each is counted as one arrival.
   struct [[nodiscard]] Arrival {
-    Ended ended;
+    Status status;
     AddToWord notice;  ///< only when done
   };
 
@@ -42,8 +42,8 @@ class ArrivalCounter {
 
   /// Waits for `count` arrivals here and ends the epoch. The loss of one of `senders` ends the wait and names it.
   /// Throws UsageError when more than `count` have arrived, or the epoch has ended before.
-  Ended wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const team::Rank> senders,
-             Deadline deadline);
+  Status wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const team::Rank> senders,
+              Deadline deadline);
 
  private:
   Comm& comm_;

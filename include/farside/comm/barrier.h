@@ -6,7 +6,7 @@
 // It ends with no further call by any member. Up to 8 are under way at once; they end in order.
 //
 // Writes of a member to ranks outside the group are visible as well, if those answer within a second (50 ms for
-// 10 s after one did not). Otherwise the member alone is told, by an Ended with `outside`: those writes may be visible,
+// 10 s after one did not). Otherwise the member alone is told, by a Status with `outside`: those writes may be visible,
 // lost, or visible later. The group goes on.
 //
 // Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
@@ -27,7 +27,7 @@ class Barrier {
  public:
   /// Which barrier it is, from 1. With 0 it did not begin.
   struct [[nodiscard]] Begun {
-    Ended ended;
+    Status status;
     std::uint64_t number;
   };
 
@@ -42,10 +42,10 @@ class Barrier {
   Begun begin(Channel& channel, Deadline deadline);
   [[nodiscard]] bool ended(std::uint64_t number) const;
   /// With `outside` the barrier has ended, and what this rank had written to ranks outside the group may be lost.
-  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
+  Status wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
   /// Begins one and waits for it.
-  Ended pass(Channel& channel, Deadline deadline);
+  Status pass(Channel& channel, Deadline deadline);
 
  private:
   std::shared_ptr<Group> group_;

@@ -1,4 +1,5 @@
-// broadcast.h — from one rank's memory to the same place at all members that want it (NICAM, 3.2).
+// broadcast.h — from one rank's memory to the same place at all members that want it (NICAM, 3.2). Not the collective
+// operation, which is Collectives::broadcast.
 //
 // The sender need not hold the data, nor be a member. It reads the data once and writes it to each member that it
 // reaches by memory, where no other process takes part. If large data goes to more than two other members, each of them

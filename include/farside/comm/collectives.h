@@ -80,12 +80,12 @@ class Collectives {
     /// True when all members have begun it: end() does not wait then, unless it is larger than a piece.
     [[nodiscard]] bool ended() const { return ended_(); }
     /// When it ends with done, or with `outside`, the result is in its place. Once for each.
-    Ended end(Channel& channel, Deadline deadline) { return end_(channel, deadline); }
+    Status end(Channel& channel, Deadline deadline) { return end_(channel, deadline); }
 
    private:
     friend class Collectives;
     std::function<bool()> ended_;
-    std::function<Ended(Channel&, Deadline)> end_;
+    std::function<Status(Channel&, Deadline)> end_;
   };
 
   /// Collective over the team: each rank with the ranks of its own group, ascending; none for all of the team. `comm`
@@ -179,54 +179,54 @@ class Collectives {
   // Begin and end.
 
   template <ReceivableRange Values>
-  Ended broadcast(Channel& channel, team::Rank root, Values&& values, Deadline deadline) {
+  Status broadcast(Channel& channel, team::Rank root, Values&& values, Deadline deadline) {
     return begin_broadcast(channel, root, std::forward<Values>(values), deadline).end(channel, deadline);
   }
   template <SendableRange From, ReceivableRange Mine>
-  Ended scatter(Channel& channel, team::Rank root, const From& from, Mine&& mine, Deadline deadline) {
+  Status scatter(Channel& channel, team::Rank root, const From& from, Mine&& mine, Deadline deadline) {
     return begin_scatter(channel, root, from, std::forward<Mine>(mine), deadline).end(channel, deadline);
   }
   template <SendableRange Mine, ReceivableRange All>
-  Ended gather(Channel& channel, team::Rank root, const Mine& mine, All&& all, Deadline deadline) {
+  Status gather(Channel& channel, team::Rank root, const Mine& mine, All&& all, Deadline deadline) {
     return begin_gather(channel, root, mine, std::forward<All>(all), deadline).end(channel, deadline);
   }
   template <SendableRange Mine, ReceivableRange All>
-  Ended all_gather(Channel& channel, const Mine& mine, All&& all, Deadline deadline) {
+  Status all_gather(Channel& channel, const Mine& mine, All&& all, Deadline deadline) {
     return begin_all_gather(channel, mine, std::forward<All>(all), deadline).end(channel, deadline);
   }
   template <SendableRange Mine, ReceivableRange All>
-  Ended all_gather(Channel& channel, const Mine& mine, std::span<const std::size_t> lengths, All&& all,
-                   Deadline deadline) {
+  Status all_gather(Channel& channel, const Mine& mine, std::span<const std::size_t> lengths, All&& all,
+                    Deadline deadline) {
     return begin_all_gather(channel, mine, lengths, std::forward<All>(all), deadline).end(channel, deadline);
   }
   template <SendableRange From, ReceivableRange Into>
-  Ended all_to_all(Channel& channel, const From& from, Into&& into, Deadline deadline) {
+  Status all_to_all(Channel& channel, const From& from, Into&& into, Deadline deadline) {
     return begin_all_to_all(channel, from, std::forward<Into>(into), deadline).end(channel, deadline);
   }
   template <SendableRange From, ReceivableRange Into>
-  Ended all_to_all(Channel& channel, const From& from, std::span<const std::size_t> to_each, Into&& into,
-                   std::span<const std::size_t> from_each, Deadline deadline) {
+  Status all_to_all(Channel& channel, const From& from, std::span<const std::size_t> to_each, Into&& into,
+                    std::span<const std::size_t> from_each, Deadline deadline) {
     return begin_all_to_all(channel, from, to_each, std::forward<Into>(into), from_each, deadline)
         .end(channel, deadline);
   }
   template <ReceivableRange Values, class Operator = std::plus<>>
-  Ended all_reduce(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+  Status all_reduce(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
     return begin_all_reduce(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
   }
   template <ReceivableRange Values, class Operator = std::plus<>>
-  Ended reduce(Channel& channel, team::Rank root, Values&& values, Deadline deadline, Operator combine = {}) {
+  Status reduce(Channel& channel, team::Rank root, Values&& values, Deadline deadline, Operator combine = {}) {
     return begin_reduce(channel, root, std::forward<Values>(values), deadline, combine).end(channel, deadline);
   }
   template <SendableRange Values, ReceivableRange Mine, class Operator = std::plus<>>
-  Ended reduce_scatter(Channel& channel, const Values& values, Mine&& mine, Deadline deadline, Operator combine = {}) {
+  Status reduce_scatter(Channel& channel, const Values& values, Mine&& mine, Deadline deadline, Operator combine = {}) {
     return begin_reduce_scatter(channel, values, std::forward<Mine>(mine), deadline, combine).end(channel, deadline);
   }
   template <ReceivableRange Values, class Operator = std::plus<>>
-  Ended scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+  Status scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
     return begin_scan(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
   }
   template <ReceivableRange Values, class Operator = std::plus<>>
-  Ended exclusive_scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+  Status exclusive_scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
     return begin_exclusive_scan(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
   }
 
@@ -274,6 +274,8 @@ class Collectives {
     std::memcpy(into, earlier.data(), sizeof earlier);
   }
 
+  // Each serves several operations: combining serves reduce and all_reduce, combining_pieces reduce_scatter, exchanging
+  // all_to_all. A new one is also listed at the top, in docs/comm.md and in docs/protocols/comm.md.
   Pending begin_broadcasting(Channel& channel, team::Rank root, Bytes values, Deadline deadline);
   Pending begin_scattering(Channel& channel, team::Rank root, Bytes from, Bytes mine, Deadline deadline);
   Pending begin_gathering(Channel& channel, std::optional<team::Rank> root, Bytes mine, Bytes all, Deadline deadline);

@@ -9,7 +9,8 @@
 // Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that makes no
 // progress for a minute ends in timed_out by itself; a transfer does not while its bytes move, whatever its size. A
 // put or get that ends so takes with it those of the same rank that have been issued by then: so a rank that does not
-// answer holds up what was issued for others behind them for a minute, once, however many there are.
+// answer holds up what was issued for others behind them for a minute, once, however many there are. What is issued for
+// that rank later has a second, until one of them has ended well.
 //
 // Thread safety: every call, from any thread; each thread brings its own Channel. Places that an operation reads from
 // or writes to must stay until its Request is finished.
@@ -31,7 +32,7 @@
 namespace farside::comm {
 
 /// How an operation ended, and the rank whose loss ended it.
-struct [[nodiscard]] Ended {
+struct [[nodiscard]] Status {
   Outcome outcome = Outcome::done;
   std::optional<team::Rank> lost{};
   /// A barrier or collective operation has ended at all members, with its result. What failed so is only what this rank
@@ -41,8 +42,10 @@ struct [[nodiscard]] Ended {
   [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
 };
 
-/// As an operation on `peer` ended.
-[[nodiscard]] inline Ended ended_with(Outcome outcome, team::Rank peer) {
+[[nodiscard]] inline bool is_done(const Status& status) noexcept { return status.done(); }
+
+/// The status of an operation on `peer`.
+[[nodiscard]] inline Status status_with(Outcome outcome, team::Rank peer) {
   return {outcome, outcome == Outcome::peer_lost ? std::optional(peer) : std::nullopt};
 }
 
@@ -77,13 +80,6 @@ using Notice = std::variant<NoNotice, SetWord, AddToWord>;
 struct Part {
   RemoteSpan remote;
   LocalSpan local;
-};
-
-/// The value that a word had before; meaningful only when done.
-template <class T>
-struct [[nodiscard]] Old {
-  Ended ended;
-  T value;
 };
 
 /// A value that a word of remote atomics may hold.
@@ -128,7 +124,7 @@ class Comm {
   // Atomics, awaited.
 
   template <Number64 T>
-  Old<T> fetch_add(Channel& channel, RemoteWord<AtomicWord> word, T addend, Deadline deadline) {
+  Result<T, Status> fetch_add(Channel& channel, RemoteWord<AtomicWord> word, T addend, Deadline deadline) {
     if constexpr (std::integral<T>) {
       return as<T>(fetch_add_bits(channel, word, std::bit_cast<std::uint64_t>(addend), deadline));
     } else {
@@ -138,8 +134,8 @@ class Comm {
   }
   /// Repeats COMPARE_SWAP until no other change came in between.
   template <Number64 T>
-  Old<T> fetch_update(Channel& channel, RemoteWord<AtomicWord> word, const std::function<T(T)>& update,
-                      Deadline deadline) {
+  Result<T, Status> fetch_update(Channel& channel, RemoteWord<AtomicWord> word, const std::function<T(T)>& update,
+                                 Deadline deadline) {
     const auto on_bits = [&update](std::uint64_t old) {
       return std::bit_cast<std::uint64_t>(update(std::bit_cast<T>(old)));
     };
@@ -164,8 +160,8 @@ class Comm {
   /// The wait makes copies of mapped memory that are next itself, up to 8 MiB or 64 copies at a time, and ends later
   /// than its deadline by as much at most. Throws UsageError on the service thread when `request` has not finished:
   /// that thread would wait for itself.
-  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const {
-    return request.none() ? Ended{} : wait_unfinished(channel, request, deadline);
+  [[nodiscard]] Status wait(Channel& channel, const Request& request, Deadline deadline) const {
+    return request.none() ? Status{} : wait_unfinished(channel, request, deadline);
   }
 
   // For primitives that are built on this.
@@ -176,7 +172,7 @@ class Comm {
   /// Ends with done when what it wrote is visible. It gives up at the deadline. With none it waits for others, and is
   /// called again when a rank rang here, at the latest after a second. What it throws ends it, and each wait for it
   /// throws that.
-  using Task = std::function<std::optional<Ended>(Channel&, Deadline)>;
+  using Task = std::function<std::optional<Status>(Channel&, Deadline)>;
   /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
   Request in_background(Channel& channel, Task task);
   /// The same, but here and now when it is `at_once`, that is small and of memory that is mapped, so that nothing of it
@@ -196,14 +192,15 @@ class Comm {
   Outcome ring(Channel& channel, team::Rank rank, Deadline deadline) const;
 
  private:
-  Old<std::uint64_t> fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
-                                    Deadline deadline);
-  Old<std::uint64_t> fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
-                                       const std::function<std::uint64_t(std::uint64_t)>& update, Deadline deadline);
-  [[nodiscard]] Ended wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const;
+  Result<std::uint64_t, Status> fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
+                                               Deadline deadline);
+  Result<std::uint64_t, Status> fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
+                                                  const std::function<std::uint64_t(std::uint64_t)>& update,
+                                                  Deadline deadline);
+  [[nodiscard]] Status wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const;
   template <class T>
-  static Old<T> as(const Old<std::uint64_t>& bits) {
-    return {bits.ended, std::bit_cast<T>(bits.value)};
+  static Result<T, Status> as(const Result<std::uint64_t, Status>& bits) {
+    return {bits.status, std::bit_cast<T>(bits.value)};
   }
 
   class Impl;

@@ -53,8 +53,8 @@ class Messages {
     [[nodiscard]] std::span<const std::byte> payload() const noexcept { return message_.payload; }
 
     /// Never waits: timed_out when the outbox is full, and then nothing was sent. Otherwise as Messages::send.
-    virtual Ended send(team::Rank to, const Message& message) = 0;
-    Ended reply(const Message& message) { return send(source_, message); }
+    virtual Status send(team::Rank to, const Message& message) = 0;
+    Status reply(const Message& message) { return send(source_, message); }
 
    protected:
     Call(team::Rank source, const Message& message) : source_(source), message_(message) {}
@@ -83,7 +83,7 @@ class Messages {
   /// place for it in time: it was not sent. peer_lost when the receiver is, for good: one that comes back is another.
   /// Throws UsageError for a handler or a rank that there is not, for too large a payload, and within a handler, which
   /// has Call::send.
-  Ended send(Channel& channel, team::Rank to, const Message& message, Deadline deadline);
+  Status send(Channel& channel, team::Rank to, const Message& message, Deadline deadline);
 
   [[nodiscard]] Counters counters() const;
 

@@ -31,8 +31,8 @@ class Rendezvous {
     std::uint64_t before;
     Request request;
   };
-  struct [[nodiscard]] Result {
-    Ended ended;
+  struct [[nodiscard]] Copied {
+    Status status;
     bool sizes_differ;  ///< then nothing was copied, and both ends are told
   };
 
@@ -49,7 +49,7 @@ class Rendezvous {
   /// Until the key is used again.
   [[nodiscard]] bool ended(const Ticket& ticket) const;
   /// The same. timed_out when the other end has not come in time, and then it may still come.
-  Result wait(Channel& channel, const Ticket& ticket, Deadline deadline) const;
+  Copied wait(Channel& channel, const Ticket& ticket, Deadline deadline) const;
   /// Returns true: it never meets, and the key is free. False: the other end has come, or is lost: wait for it. Or the
   /// deadline passed first, and the use may be withdrawn or not: the next call says which.
   bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);

@@ -45,12 +45,16 @@ constexpr Outcome graver(Outcome one, Outcome other) {
   return one == Outcome::done || (one == Outcome::peer_lost && other != Outcome::done) ? other : one;
 }
 
-/// The old value of a word that an atomic changed, or the value that a load found; meaningful only when done.
-struct [[nodiscard]] Fetched {
-  Outcome outcome;
-  std::uint64_t value;
+[[nodiscard]] constexpr bool is_done(Outcome outcome) noexcept { return outcome == Outcome::done; }
 
-  [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
+/// How an operation ended, and the value that it brought, which is meaningful only when done. An atomic brings the
+/// word's old value.
+template <class T, class Status = Outcome>
+struct [[nodiscard]] Result {
+  Status status;
+  T value;
+
+  [[nodiscard]] bool done() const noexcept { return is_done(status); }
 };
 
 /// One operation as it is posted. Made by Channel and Batch.
@@ -96,20 +100,21 @@ class Channel {
     return run({Operation::Kind::write, to.region, to.offset, from.adapter_data(), to.bytes, 0, 0}, deadline);
   }
   template <SharedWord Word>
-  Fetched load(RemoteWord<Word> word, Deadline deadline) {
+  Result<std::uint64_t> load(RemoteWord<Word> word, Deadline deadline) {
     return fetch({Operation::Kind::read, word.region, word.offset, nullptr, 8, 0, 0}, deadline);
   }
   Outcome store(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
     return write({word.region, word.offset, 8}, LocalSpan(value), deadline);
   }
-  Fetched fetch_add(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+  Result<std::uint64_t> fetch_add(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
     return fetch({Operation::Kind::fetch_add, word.region, word.offset, nullptr, 8, addend, 0}, deadline);
   }
   /// The swap took place if the value returned is `expected`.
-  Fetched compare_swap(RemoteWord<AtomicWord> word, std::uint64_t expected, std::uint64_t desired, Deadline deadline) {
+  Result<std::uint64_t> compare_swap(RemoteWord<AtomicWord> word, std::uint64_t expected, std::uint64_t desired,
+                                     Deadline deadline) {
     return fetch({Operation::Kind::compare_swap, word.region, word.offset, nullptr, 8, desired, expected}, deadline);
   }
-  Fetched swap(RemoteWord<AtomicWord> word, std::uint64_t value, Deadline deadline) {
+  Result<std::uint64_t> swap(RemoteWord<AtomicWord> word, std::uint64_t value, Deadline deadline) {
     return fetch({Operation::Kind::swap, word.region, word.offset, nullptr, 8, value, 0}, deadline);
   }
 
@@ -141,7 +146,7 @@ class Channel {
   virtual Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                                 Deadline deadline) = 0;
   /// The same by FETCH_ADD, for words to which several signal.
-  virtual Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) = 0;
+  virtual Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) = 0;
 
   /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost, also when it was connected
   /// anew meanwhile. Throws UsageError when `word` is not one of `region`: nothing would ever wake the caller.
@@ -187,7 +192,7 @@ class Channel {
     if (completion.pending != 0) finish(completion, deadline);
     return completion.outcome;
   }
-  Fetched fetch(Operation operation, Deadline deadline) {
+  Result<std::uint64_t> fetch(Operation operation, Deadline deadline) {
     alignas(8) std::uint64_t value = 0;
     operation.local = reinterpret_cast<std::byte*>(&value);
     const Outcome outcome = run(operation, deadline);

@@ -14,7 +14,7 @@
 namespace farside::far {
 
 /// How a Transfer list ended.
-enum class Result : std::uint8_t {
+enum class Status : std::uint8_t {
   done,
   timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
   lost,       ///< bytes asked for are gone: their node is lost, and there is no copy; or a part of a block (4 KiB) of
@@ -22,7 +22,7 @@ enum class Result : std::uint8_t {
   full,       ///< no node has room for what is written; what had a place was written
 };
 
-[[nodiscard]] std::string_view to_string(Result result);
+[[nodiscard]] std::string_view to_string(Status status);
 
 /// Bytes of a space, and where they are on this side.
 struct Transfer {
@@ -39,11 +39,11 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   /// Bytes that were never written, or discarded since, read as zeros.
-  [[nodiscard]] virtual Result read(std::span<const Transfer> list, Deadline deadline) = 0;
+  [[nodiscard]] virtual Status read(std::span<const Transfer> list, Deadline deadline) = 0;
   /// Done: every read that begins later finds it, on any lane; and it survives what the space's user chose to survive.
-  [[nodiscard]] virtual Result write(std::span<const Transfer> list, Deadline deadline) = 0;
+  [[nodiscard]] virtual Status write(std::span<const Transfer> list, Deadline deadline) = 0;
   /// Reads as zeros afterwards, and the memory of whatever is wholly unused is given back.
-  [[nodiscard]] virtual Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) = 0;
+  [[nodiscard]] virtual Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) = 0;
 
  protected:
   Lane() = default;

@@ -87,14 +87,14 @@ class GlobalArray {
 
   // Elements.
 
-  comm::Ended get(std::uint64_t first, std::span<T> into) {
+  comm::Status get(std::uint64_t first, std::span<T> into) {
     access_.check_closed();
     check(first, into.size());
     if (is_in_one_page(first, into.size())) return access_.get(part_of(first, into.data(), into.size()), deadline());
     begin_get(first, into);
     return finish();
   }
-  comm::Ended put(std::uint64_t first, std::span<const T> from) {
+  comm::Status put(std::uint64_t first, std::span<const T> from) {
     access_.check_closed();
     check(first, from.size());
     const std::span<T> source = source_of(from);
@@ -111,10 +111,10 @@ class GlobalArray {
   void begin_put(std::uint64_t first, std::span<const T> from) {
     for_each_part(first, source_of(from), [this](const PagePart& part) { access_.begin_put(part); });
   }
-  comm::Ended finish() { return access_.finish(deadline()); }
+  comm::Status finish() { return access_.finish(deadline()); }
 
   /// The elements with these indices, in the order of `into`, which is as long.
-  comm::Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
+  comm::Status gather(std::span<const std::uint64_t> indices, std::span<T> into) {
     access_.check_closed();
     check_all(indices, into.size());
     std::vector<PagePart> parts;
@@ -123,7 +123,7 @@ class GlobalArray {
     return access_.get(parts, deadline());
   }
   /// Among equal indices, the value of any one stays.
-  comm::Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
+  comm::Status scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
     access_.check_closed();
     check_all(indices, from.size());
     const std::span<T> source = source_of(from);
@@ -131,7 +131,7 @@ class GlobalArray {
     return finish();
   }
 
-  comm::Ended fill(std::uint64_t first, std::uint64_t count, const T& value) {
+  comm::Status fill(std::uint64_t first, std::uint64_t count, const T& value) {
     access_.check_closed();
     check(first, count);
     const std::vector<T> values(std::min(count, kAtOnce), value);
@@ -140,52 +140,53 @@ class GlobalArray {
     });
   }
   /// From `source`, which may be this array, if the two ranges have nothing in common.
-  comm::Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
+  comm::Status copy(std::uint64_t first, GlobalArray& source, Range from) {
     access_.check_closed();
     check(first, from.count);
     source.check(from.first, from.count);
     std::vector<T> values(std::min(from.count, kAtOnce));
     return in_pieces(from.count, [&](std::uint64_t at, std::uint64_t length) {
-      const comm::Ended got = source.get(from.first + at, std::span(values).first(length));
+      const comm::Status got = source.get(from.first + at, std::span(values).first(length));
       return got.done() ? put(first + at, std::span<const T>(values).first(length)) : got;
     });
   }
   /// In the order of the indices, by this rank alone.
   template <class Value, class Operator>
-  comm::Old<Value> reduce(Range range, Value value, Operator combine) {
+  Result<Value, comm::Status> reduce(Range range, Value value, Operator combine) {
     access_.check_closed();
     check(range.first, range.count);
     std::vector<T> values(std::min(range.count, kAtOnce));
-    const comm::Ended ended = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
+    const comm::Status status = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
       const std::span<T> piece = std::span(values).first(length);
-      const comm::Ended got = get(range.first + at, piece);
+      const comm::Status got = get(range.first + at, piece);
       if (got.done()) {
         for (const T& each : piece) value = combine(value, each);
       }
       return got;
     });
-    return {ended, value};
+    return {status, value};
   }
 
   // Atomics, with respect to each other, on elements that no rank puts to.
 
-  comm::Old<T> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && comm::Number64<T> {
+  Result<T, comm::Status> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && comm::Number64<T> {
     check(index, 1);
     return as_element(
         access_.fetch_add(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(addend), deadline()));
   }
-  comm::Old<T> fetch_add(std::uint64_t index, T addend) requires std::floating_point<T> && comm::Number64<T> {
+  Result<T, comm::Status> fetch_add(std::uint64_t index,
+                                    T addend) requires std::floating_point<T> && comm::Number64<T> {
     T expected{};
-    if (const comm::Ended got = get(index, std::span(&expected, 1)); !got.done()) return {got, {}};
+    if (const comm::Status got = get(index, std::span(&expected, 1)); !got.done()) return {got, {}};
     for (;;) {
-      const comm::Old<T> old = compare_swap(index, expected, expected + addend);
-      if (!old.ended.done() || std::bit_cast<std::uint64_t>(old.value) == std::bit_cast<std::uint64_t>(expected))
+      const Result<T, comm::Status> old = compare_swap(index, expected, expected + addend);
+      if (!old.status.done() || std::bit_cast<std::uint64_t>(old.value) == std::bit_cast<std::uint64_t>(expected))
         return old;
       expected = old.value;
     }
   }
   /// The swap took place if the value returned is `expected`, bit by bit.
-  comm::Old<T> compare_swap(std::uint64_t index, T expected, T desired) requires comm::Number64<T> {
+  Result<T, comm::Status> compare_swap(std::uint64_t index, T expected, T desired) requires comm::Number64<T> {
     check(index, 1);
     return as_element(access_.compare_swap(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(expected),
                                            std::bit_cast<std::uint64_t>(desired), deadline()));
@@ -217,19 +218,19 @@ class GlobalArray {
     return access_.own(pages, deadline());
   }
   /// Finds the owners, page by page.
-  comm::Ended locality(Range range, std::vector<LocatedRange>& located) {
+  Result<std::vector<LocatedRange>, comm::Status> locality(Range range) {
     access_.check_closed();
     check(range.first, range.count);
     std::vector<PageId> pages;
-    located.clear();
+    std::vector<LocatedRange> located;
     for_each_page(range, [&](PageId page, Range piece) {
       pages.push_back(page);
       located.push_back({piece, 0});
     });
-    std::vector<PagePlace> places;
-    const comm::Ended ended = access_.locate(pages, places, deadline());
-    for (std::size_t i = 0; ended.done() && i < places.size(); ++i) located[i].owner = places[i].owner;
-    return ended;
+    const auto places = access_.locate(pages, deadline());
+    if (!places.done()) return {places.status, {}};
+    for (std::size_t i = 0; i < located.size(); ++i) located[i].owner = places.value[i].owner;
+    return {{}, std::move(located)};
   }
   /// The page with this element, in place; none when this rank does not own it. Throws Error when it is lost.
   [[nodiscard]] std::optional<PinnedRange<T>> pin(std::uint64_t index) {
@@ -250,17 +251,17 @@ class GlobalArray {
   /// Collective: each rank owns what it has used most since the last time, of the `most` pages that each has used most.
   Moved balance(std::uint64_t most = 1024) {
     access_.check_closed();
-    const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
-    if (!gathered.ended.done()) return {.ended = gathered.ended};
+    const auto gathered = gather_use(access_, shared_->collectives, most, deadline());
+    if (!gathered.status.done()) return {.status = gathered.status};
     access_.clear_traffic();
-    return access_.own(pages_to_own(gathered.uses, rank()), deadline());
+    return access_.own(pages_to_own(gathered.value, rank()), deadline());
   }
   /// Collective: why was this remote? A table of the `most` pages of each rank. Throws Error when a rank is lost.
   [[nodiscard]] std::string report(std::uint64_t most = 16) {
     access_.check_closed();
-    const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
-    expect(gathered.ended, "gather the use of pages");
-    return report_of(gathered.uses, shared_->pages.page_bytes());
+    const auto gathered = gather_use(access_, shared_->collectives, most, deadline());
+    expect(gathered.status, "gather the use of pages");
+    return report_of(gathered.value, shared_->pages.page_bytes());
   }
 
   /// With a read cache: later gets find what others had put before this.
@@ -275,10 +276,10 @@ class GlobalArray {
   [[nodiscard]] PageAccess& pages() noexcept { return access_; }
 
   /// Throws Error, naming the rank that is lost.
-  static void expect(const comm::Ended& ended, const std::string& tried) {
-    if (ended.done()) return;
+  static void expect(const comm::Status& status, const std::string& tried) {
+    if (status.done()) return;
     throw Error({tried, "a global array",
-                 std::string(to_string(ended.outcome)) + (ended.lost ? ": rank " + std::to_string(*ended.lost) : ""),
+                 std::string(to_string(status.outcome)) + (status.lost ? ": rank " + std::to_string(*status.lost) : ""),
                  "go on without that rank's pages, or start again"});
   }
 
@@ -369,24 +370,24 @@ class GlobalArray {
   }
   /// Calls `act(at, length)` for pieces of `count` until one fails.
   template <class Act>
-  static comm::Ended in_pieces(std::uint64_t count, Act act) {
+  static comm::Status in_pieces(std::uint64_t count, Act act) {
     for (std::uint64_t at = 0; at < count; at += kAtOnce) {
-      if (const comm::Ended ended = act(at, std::min(count - at, kAtOnce)); !ended.done()) return ended;
+      if (const comm::Status status = act(at, std::min(count - at, kAtOnce)); !status.done()) return status;
     }
     return {};
   }
 
   [[nodiscard]] std::optional<PinnedRange<T>> pin_page(PageId page) {
     PageAccess::Pinned pinned = access_.pin(page, deadline());
-    expect(pinned.ended, "pin a page");
+    expect(pinned.status, "pin a page");
     if (!pinned.pin) return std::nullopt;
     const std::uint64_t first = page * shared_->per_page;
     T* const values = reinterpret_cast<T*>(pinned.pin->bytes().data());
     return PinnedRange<T>{std::move(*pinned.pin), first, {values, std::min(shared_->per_page, size() - first)}};
   }
 
-  static comm::Old<T> as_element(const comm::Old<std::uint64_t>& bits) {
-    return {bits.ended, std::bit_cast<T>(bits.value)};
+  static Result<T, comm::Status> as_element(const Result<std::uint64_t, comm::Status>& bits) {
+    return {bits.status, std::bit_cast<T>(bits.value)};
   }
 
   std::shared_ptr<Shared> shared_;

@@ -28,7 +28,7 @@ struct PagePart {
 
 /// How a move ended.
 struct [[nodiscard]] Moved {
-  comm::Ended ended{};
+  comm::Status status{};
   std::uint64_t pages = 0;  ///< that have come here
   bool full = false;        ///< this rank has no room for the others
   /// With their owner or home, such as the one that `ended` names. All others were brought.

@@ -28,11 +28,8 @@ struct PageUse {
 
 /// Collective, as is `collectives`: of each rank the `most` pages that it used most (by bytes), as its PageAccess has
 /// counted; the most used first. The same at all ranks.
-struct [[nodiscard]] GatheredUse {
-  comm::Ended ended{};
-  std::vector<PageUse> uses{};
-};
-GatheredUse gather_use(PageAccess& access, comm::Collectives& collectives, std::uint64_t most, Deadline deadline);
+Result<std::vector<PageUse>, comm::Status> gather_use(PageAccess& access, comm::Collectives& collectives,
+                                                      std::uint64_t most, Deadline deadline);
 
 /// Returns the pages of `uses` (by gather_use) that `rank` has used more than any other rank, and does not own.
 [[nodiscard]] std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, team::Rank rank);

@@ -120,10 +120,10 @@ class PageAccess {
 
   // Transfers. UsageError is thrown for pages that there are not, and for a get or put that is not within one.
 
-  comm::Ended get(const PagePart& part, Deadline deadline);
+  comm::Status get(const PagePart& part, Deadline deadline);
   /// Gets many parts, all under way at once.
-  comm::Ended get(std::span<const PagePart> parts, Deadline deadline);
-  comm::Ended put(const PagePart& part, Deadline deadline);
+  comm::Status get(std::span<const PagePart> parts, Deadline deadline);
+  comm::Status put(const PagePart& part, Deadline deadline);
   /// Begins a part, which may go on in the pages that follow. Many parts are under way at once; `finish` ends them all.
   /// Buffers stay until then. Before that every other transfer, own, locate and pin throws UsageError.
   ///
@@ -131,7 +131,7 @@ class PageAccess {
   /// most and then abandoned, and it is not known what of it took place. For exceptions from elsewhere: OpenTransfers.
   void begin_get(const PagePart& part);
   void begin_put(const PagePart& part);
-  comm::Ended finish(Deadline deadline);
+  comm::Status finish(Deadline deadline);
   /// The same for what was begun, without an exception. For OpenTransfers.
   void cancel() noexcept;
   [[nodiscard]] bool is_open() const noexcept;
@@ -139,9 +139,10 @@ class PageAccess {
   void check_closed();
 
   /// On an aligned word, atomic against each other, not against puts.
-  comm::Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
-  comm::Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                        std::uint64_t desired, Deadline deadline);
+  Result<std::uint64_t, comm::Status> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                                Deadline deadline);
+  Result<std::uint64_t, comm::Status> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                   std::uint64_t desired, Deadline deadline);
 
   // Places.
 
@@ -149,10 +150,10 @@ class PageAccess {
   /// waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
   /// Finds the places of pages, as this rank remembers them, or else as their homes say.
-  comm::Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);
+  Result<std::vector<PagePlace>, comm::Status> locate(std::span<const PageId> pages, Deadline deadline);
   /// None when this rank does not own the page.
   struct Pinned {
-    comm::Ended ended;
+    comm::Status status;
     std::optional<PagePin> pin{};
   };
   [[nodiscard]] Pinned pin(PageId page, Deadline deadline);

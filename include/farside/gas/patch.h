@@ -90,8 +90,8 @@ void check_transfer(GlobalArray<T>& array, const Shape<Dimensions>& shape, const
 /// `into` has patch.size() elements, row by row. All of the patch is under way at once. UsageError is thrown for a
 /// patch that is not within the array, and for another number of elements.
 template <comm::Sendable T, std::size_t Dimensions>
-comm::Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
-                      std::span<T> into) {
+comm::Status get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                       std::span<T> into) {
   check_transfer(array, shape, patch, into.size());
   for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
     array.begin_get(index, into.subspan(at, count));
@@ -100,8 +100,8 @@ comm::Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, con
 }
 
 template <comm::Sendable T, std::size_t Dimensions>
-comm::Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
-                      std::span<const T> from) {
+comm::Status put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                       std::span<const T> from) {
   check_transfer(array, shape, patch, from.size());
   for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
     array.begin_put(index, from.subspan(at, count));

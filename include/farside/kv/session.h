@@ -8,6 +8,9 @@
 // to 64 KiB, values 0 B to 16 MiB, and what one server has of a set 64 MiB at most; UsageError is thrown for more, and
 // when a put names a key twice.
 //
+// An exception that cuts a call short (std::bad_alloc; not UsageError) ends the session: each later call throws Error,
+// since answers to the messages of that call may still come.
+//
 // Thread safety: one thread at a time. A program with several threads has a session for each.
 #pragma once
 
@@ -30,19 +33,20 @@ class Session {
   Session& operator=(const Session&) = delete;
   virtual ~Session() = default;
 
-  /// All of the keys as they were at one moment. After done, `got` has an entry for each, valid until the next get.
-  virtual Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) = 0;
+  /// Returns an entry for each key, all as they were at one moment. The entries are the session's, valid until its next
+  /// get.
+  virtual Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) = 0;
   /// All of the writes or none. Those that name a version they expect are refused as a whole (differs) unless each of
   /// these versions is its key's newest, and stays so until all is written.
   virtual PutOutcome put_all(std::span<const Write> writes) = 0;
   /// Each of the puts as put_all does it, all under way at once, in no order. Before it throws nothing is written.
   virtual void put_each(std::span<IndependentPut> puts) = 0;
 
-  /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A key that
-  /// is there from the first call to the last is found, perhaps twice.
-  virtual Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) = 0;
-  /// Reports the memory use of each server.
-  virtual Outcome use(std::vector<MemoryUse>& servers) = 0;
+  /// Returns about `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A
+  /// key that is there from the first call to the last is found, perhaps twice.
+  virtual Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) = 0;
+  /// Returns the memory use of each server, by number.
+  virtual Result<std::vector<MemoryUse>> use() = 0;
   /// The number of the key's server, if this session has lost it: calls that need the key fail. Never waits.
   [[nodiscard]] virtual std::optional<std::uint32_t> lost_server_of(std::string_view /*key*/) const {
     return std::nullopt;
@@ -53,15 +57,16 @@ class Session {
   [[nodiscard]] virtual std::uint32_t servers() const { return 1; }
   /// The number of the key's server, lost or not. Never waits.
   [[nodiscard]] virtual std::uint32_t server_of(std::string_view /*key*/) const { return 0; }
-  /// Reports for each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without
+  /// Returns for each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without
   /// waiting, the servers that owe no answer. A session on which this is called is otherwise asked only where keys are.
-  virtual void hear(std::vector<bool>& answered) { answered.assign(1, true); }
+  [[nodiscard]] virtual std::vector<bool> hear() { return {true}; }
   /// From the next call on. A session that has no time-out ignores it.
   virtual void set_time_out(std::chrono::milliseconds /*time_out*/) {}
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;
 
-  Outcome get(std::string_view key, Got& got);
+  /// As get_all: the entry's value is valid until the next get.
+  Result<Got> get(std::string_view key);
   PutOutcome put(std::string_view key, std::string_view value, std::uint64_t expires_ns = 0);
   PutOutcome erase(std::string_view key) { return erase_all({&key, 1}); }
   PutOutcome erase_all(std::span<const std::string_view> keys);

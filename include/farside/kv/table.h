@@ -4,7 +4,7 @@
 //   Table likes(*session, {{.name = "pages", .rows = "like:", .groups = user_of},
 //                          {.name = "fans", .rows = "like:", .groups = page_of, .kind = View::Kind::count}});
 //   likes.put("like:ann:home", "");
-//   likes.count("fans", "home", fans);
+//   const auto fans = likes.count("fans", "home");
 //
 // Right under concurrent writers: a put reads the rows that it replaces and the views that change, and is refused and
 // begun again when another writer changed one of them (first to prepare wins, no writer waits for another). Rows must
@@ -57,25 +57,26 @@ class Table {
   PutOutcome put(std::string_view key, std::string_view value);
   PutOutcome erase(std::string_view key);
 
-  // Throw UsageError when there is no such view, or it only counts.
+  // Throw UsageError when there is no such view, or keys and rows are wanted of one that only counts.
 
-  /// The keys of a group's rows, sorted.
-  Outcome keys(std::string_view view, std::string_view group, std::vector<std::string>& keys);
-  /// A group's rows, all of one moment, sorted by key.
-  Outcome rows(std::string_view view, std::string_view group, std::vector<Row>& rows);
-  Outcome count(std::string_view view, std::string_view group, std::uint64_t& count);
+  /// Returns the keys of a group's rows, sorted.
+  Result<std::vector<std::string>> keys(std::string_view view, std::string_view group);
+  /// Returns a group's rows, all of one moment, sorted by key.
+  Result<std::vector<Row>> rows(std::string_view view, std::string_view group);
+  /// Returns how many rows a group has.
+  Result<std::uint64_t> count(std::string_view view, std::string_view group);
 
  private:
   /// None: another writer was first.
   std::optional<PutOutcome> try_once(std::span<const Write> rows);
   [[nodiscard]] const View& find(std::string_view name, bool must_list) const;
-  /// The shards of a group's view, and then other keys.
-  Outcome get_shards(const View& view, std::string_view group, std::span<const std::string> also);
+  /// Returns the shards of a group's view, and then the keys in `also`. Valid until the session's next get.
+  Result<std::span<const Got>> get_shards(const View& view, std::string_view group,
+                                          std::span<const std::string> also = {});
 
   Session& session_;
   std::vector<View> views_;
   std::chrono::nanoseconds time_out_;
-  std::vector<Got> got_;
 };
 
 }  // namespace farside::kv

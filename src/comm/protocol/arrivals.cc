@@ -55,8 +55,8 @@ Outcome Arrivals::await_open(Channel& channel, team::Rank rank, std::uint64_t ep
     if (seen_round(rank, epoch) == round(epoch)) return Outcome::done;
   }
   for (Backoff<Duration> backoff(kFirstPause, kMaxPause);;) {
-    const Fetched found = channel.load(word(rank, epoch), deadline);
-    if (!found.done()) return found.outcome;
+    const Result<std::uint64_t> found = channel.load(word(rank, epoch), deadline);
+    if (!found.done()) return found.status;
     const std::uint32_t named = round_in(found.value);
     if (is_later(named, round(epoch))) refuse("send in", epoch, "its receiver has ended it");
     if (named == round(epoch)) {
@@ -89,9 +89,9 @@ Outcome Arrivals::end(Channel& channel, std::uint64_t epoch, std::uint32_t count
   const Deadline deadline = team_.fabric().in(comm::time_limits::kOnOwnMemory);
   for (;;) {
     const bool is_first = set_ending(epoch, true);
-    const Fetched found = channel.compare_swap(word(team_.rank(), epoch), full, next, deadline);
-    if (found.outcome == Outcome::link_lost && team_.fabric().now() < deadline.at) continue;
-    if (!found.done()) return found.outcome;
+    const Result<std::uint64_t> found = channel.compare_swap(word(team_.rank(), epoch), full, next, deadline);
+    if (found.status == Outcome::link_lost && team_.fabric().now() < deadline.at) continue;
+    if (!found.done()) return found.status;
     set_ending(epoch, false);
     const bool ended_before = !is_first && round_in(found.value) == round_in(next);
     if (found.value != full && !ended_before) {

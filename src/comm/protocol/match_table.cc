@@ -109,7 +109,7 @@ bool MatchTable::take_away(Channel& channel, const Ticket& ticket, std::uint64_t
   for (std::uint64_t expected = mine;;) {
     const std::uint64_t one_more = rules_.counts_withdrawals ? kOneWithdrawal : 0;
     const std::uint64_t desired = with_phase(expected, kEmpty) + one_more;
-    const Fetched found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
+    const Result<std::uint64_t> found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
     if (!found.done()) return false;
     if (found.value == expected) return true;
     const std::uint64_t state = without_withdrawals(found.value);
@@ -132,8 +132,8 @@ Outcome MatchTable::meet(Channel& channel, const Ticket& ticket, const MatchPlac
   for (std::uint64_t expected = empty;;) {
     const bool comes_first = without_withdrawals(expected) == empty;
     const std::uint64_t desired = with_phase(expected, comes_first ? (offers ? kOffered : kClaimed) : kMet);
-    const Fetched found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
-    if (!found.done()) return found.outcome;
+    const Result<std::uint64_t> found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
+    if (!found.done()) return found.status;
     if (found.value == expected) {
       return comes_first ? Outcome::done : transfer(channel, ticket, mine, desired, deadline);
     }
@@ -166,9 +166,9 @@ Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const Match
   // An end that is told may begin the next round at once, so the entry is freed before.
   const std::uint64_t round = ticket.before & kRoundsMask;
   const std::uint64_t next = state_of((round + 1) & kRoundsMask, kEmpty);
-  const Fetched freed = channel.compare_swap(state_word(ticket), met, next, deadline);
+  const Result<std::uint64_t> freed = channel.compare_swap(state_word(ticket), met, next, deadline);
   const bool tell = rules_.bytes_before_end && rules_.free_before_end;
-  return freed.done() && tell ? tell_both(channel, ticket, fits, deadline) : freed.outcome;
+  return freed.done() && tell ? tell_both(channel, ticket, fits, deadline) : freed.status;
 }
 
 Outcome MatchTable::copy(Channel& channel, const Ticket& ticket, const MatchPlace& mine, const MatchPlace& theirs,
@@ -184,9 +184,10 @@ Outcome MatchTable::tell_both(Channel& channel, const Ticket& ticket, bool fits,
   const std::uint64_t ended = 1 - (wraps ? kCarry : 0) + (fits ? 0 : kOneThatDidNotFit);
   const auto theirs = ended_offset(other(ticket.end), team_.rank(), ticket.key);
   const auto mine = ended_offset(ticket.end, ticket.peer, ticket.key);
-  const Fetched told = channel.add_signal(memory_->of(ticket.peer).word<AtomicWord>(theirs), ended, deadline);
-  if (!told.done()) return told.outcome;
-  return channel.add_signal(memory_->of(team_.rank()).word<AtomicWord>(mine), ended, deadline).outcome;
+  const Result<std::uint64_t> told =
+      channel.add_signal(memory_->of(ticket.peer).word<AtomicWord>(theirs), ended, deadline);
+  if (!told.done()) return told.status;
+  return channel.add_signal(memory_->of(team_.rank()).word<AtomicWord>(mine), ended, deadline).status;
 }
 
 // A place that comes from a peer may be any.

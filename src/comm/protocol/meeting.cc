@@ -73,7 +73,7 @@ Meeting::Meeting(team::Team& team, std::vector<Rank> members, const std::string&
 
 // ---- Arriving
 
-Fetched Meeting::open(Channel& channel, Deadline deadline) {
+Result<std::uint64_t> Meeting::open(Channel& channel, Deadline deadline) {
   for (;;) {
     std::uint64_t before = 0;  // the last meeting of the slot
     {
@@ -120,14 +120,14 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   }
   std::vector<std::byte> combined;  // at the last node
   for (const CombiningTree::Node& node : way_up_) {
-    const Fetched last = enter(channel, node, number, payload, deadline);
+    const Result<std::uint64_t> last = enter(channel, node, number, payload, deadline);
     // The host may have counted this arrival, been released and left before its answer came.
-    if (last.outcome == Outcome::peer_lost && rules_.asks_after_a_loss) {
+    if (last.status == Outcome::peer_lost && rules_.asks_after_a_loss) {
       const Deadline asking{
           std::min(deadline.at, fabric_.in(comm::time_limits::kAsk).at)};  // others wait for this thread
       return end_after_a_loss(number, asking) == Outcome::done ? Outcome::done : Outcome::peer_lost;
     }
-    if (!last.done() || last.value == 0) return last.outcome;
+    if (!last.done() || last.value == 0) return last.status;
     if (payload.empty()) continue;
     std::vector<std::byte> pieces(node.fan_in * payload.size());
     const Outcome read = combine_all(channel, node, number, payload.size(), pieces, combine, deadline);
@@ -138,8 +138,8 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   return release(channel, number, payload, deadline);
 }
 
-Fetched Meeting::enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
-                       std::span<std::byte> payload, Deadline deadline) {
+Result<std::uint64_t> Meeting::enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
+                                     std::span<std::byte> payload, Deadline deadline) {
   const RemoteRegion& host = memory_->of(members_[node.host]);
   if (!payload.empty()) {
     const auto place = host.span(brought_offset(node.level, number, node.child), payload.size());
@@ -147,9 +147,10 @@ Fetched Meeting::enter(Channel& channel, const CombiningTree::Node& node, std::u
     if (brought == Outcome::done && rules_.contribution_before_arrival) brought = channel.flush(host.peer(), deadline);
     if (brought != Outcome::done) return {brought, 0};
   }
-  const Fetched earlier = channel.fetch_add(host.word<AtomicWord>(counter_offset(node.level, number)), 1, deadline);
+  const Result<std::uint64_t> earlier =
+      channel.fetch_add(host.word<AtomicWord>(counter_offset(node.level, number)), 1, deadline);
   // The counter is never reset: each meeting of its slot adds fan_in to it.
-  return {earlier.outcome, (earlier.value + 1) % node.fan_in == 0 ? 1U : 0U};
+  return {earlier.status, (earlier.value + 1) % node.fan_in == 0 ? 1U : 0U};
 }
 
 Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
@@ -259,15 +260,15 @@ Outcome Meeting::end_after_a_loss(std::uint64_t number, Deadline deadline) const
 bool Meeting::some_have_not_arrived(Channel& asking, std::uint64_t number) const {
   const CombiningTree::Node& root = way_up_.back();
   const auto counter = memory_->of(members_[root.host]).word<AtomicWord>(counter_offset(root.level, number));
-  const Fetched arrivals = asking.load(counter, fabric_.in(comm::time_limits::kAsk));
+  const Result<std::uint64_t> arrivals = asking.load(counter, fabric_.in(comm::time_limits::kAsk));
   return arrivals.done() && arrivals.value < root.fan_in * ((number - 1) / kInFlight + 1);
 }
 
 Outcome Meeting::take_release(Channel& asking, Rank member, std::uint64_t number) const {
   const RemoteRegion& there = memory_->of(member);
-  const Fetched seen =
+  const Result<std::uint64_t> seen =
       asking.load(there.word<ControlWord>(released_offset(number)), fabric_.in(comm::time_limits::kAsk));
-  if (!seen.done() || seen.value < number) return seen.outcome;
+  if (!seen.done() || seen.value < number) return seen.status;
   std::vector<std::byte> result(payload_bytes_);
   if (!result.empty()) {
     const auto from = there.span(result_offset(number), result.size());

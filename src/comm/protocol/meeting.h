@@ -52,7 +52,7 @@ class Meeting {
   void on_unflushed(Report report) { report_ = std::move(report); }
 
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
-  Fetched open(Channel& channel, Deadline deadline);
+  Result<std::uint64_t> open(Channel& channel, Deadline deadline);
   /// Before this member arrives: what was written through `channel` to members is visible; otherwise it does not
   /// arrive. Writes to ranks that are no members have a bounded time. What fails there concerns this member alone: it
   /// is reported, and does not count.
@@ -85,8 +85,8 @@ class Meeting {
 
   Outcome flush_outside(Channel& channel, Deadline deadline);
   /// Enters what the member brings to `node`; the outcome's value is whether it came last.
-  Fetched enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::span<std::byte> payload,
-                Deadline deadline);
+  Result<std::uint64_t> enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
+                              std::span<std::byte> payload, Deadline deadline);
   /// In `pieces`, what all children have brought, as the first of them.
   Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::uint64_t bytes,
                       std::vector<std::byte>& pieces, const Combine& combine, Deadline deadline);

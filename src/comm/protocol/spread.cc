@@ -251,8 +251,9 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
 // would change that order.
 Outcome Spread::settle(Channel& channel, Rank sender, const Order& order, Child& child, Deadline deadline) {
   if (const Outcome flushed = channel.flush(child.rank, deadline); flushed != Outcome::done) return flushed;
-  const Fetched given = channel.load(memory_->of(child.rank).word<ControlWord>(given_offset(sender)), deadline);
-  if (!given.done()) return given.outcome;
+  const Result<std::uint64_t> given =
+      channel.load(memory_->of(child.rank).word<ControlWord>(given_offset(sender)), deadline);
+  if (!given.done()) return given.status;
   if (number_in(given.value) == order.number) {
     Outcome rung = ring_(channel, child.rank, deadline);  // the attempt that failed may not have
     if (rung == Outcome::done) rung = channel.flush(child.rank, deadline);

@@ -210,7 +210,7 @@ Outcome HostChannel::signal_by_network(std::span<const RemoteWord<ControlWord>> 
   return all.outcome;
 }
 
-Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+Result<std::uint64_t> HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
   const RemoteRegion& region = *word.region;
   const PeerId peer = region.peer();
   full_fence();
@@ -219,7 +219,7 @@ Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t adden
     if (before != Outcome::done) return {before, 0};
   }
   if (const Outcome before = pass_writes(peer, &Unflushed::signal_told); before != Outcome::done) return {before, 0};
-  const Fetched old = fetch_add(word, addend, deadline);
+  const Result<std::uint64_t> old = fetch_add(word, addend, deadline);
   if (old.done() && region.mapped() != nullptr) {
     note_signal(peer);
     wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());

@@ -65,17 +65,30 @@ void UcxChannel::post(const Operation& operation, Completion& completion) {
   link.deferred.push_back({operation, &completion});
 }
 
-// The operation of a retry has another completion, or the same one after its failure was taken note of.
+// Every operation is refused until the caller has waited for one that was, and then those of a batch of which another
+// was refused before.
 bool UcxChannel::comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, Completion& completion) {
   const auto found = spoiled_.find(peer->id);
   if (found == spoiled_.end() || found->second.peer != peer) return false;
-  Spoiled& spoiled = found->second;
-  if (spoiled.refused == &completion && completion.outcome != Outcome::done) return true;
-  if ((spoiled.told & kOperation) != 0) return false;
-  spoiled.told |= kOperation;
-  spoiled.refused = &completion;
+  const Spoiled& spoiled = found->second;
+  const bool was_refused = std::ranges::any_of(
+      refused_, [&](const Refused& each) { return each.completion == &completion && each.peer == peer; });
+  if ((spoiled.told & kOperation) != 0 && !was_refused) return false;
   completion.record(spoiled.peer->lost ? Outcome::peer_lost : spoiled.outcome);
+  if (was_refused) return true;
+  refused_.push_back({&completion, peer});
+  ++completion.pending;
   return true;
+}
+
+void UcxChannel::tell_refused(Completion& completion) {
+  std::erase_if(refused_, [&](const Refused& each) {
+    if (each.completion != &completion) return false;
+    --completion.pending;
+    const auto found = spoiled_.find(each.peer->id);
+    if (found != spoiled_.end() && found->second.peer == each.peer) found->second.told |= kOperation;
+    return true;
+  });
 }
 
 void UcxChannel::submit(Link& link, const Operation& operation, Completion& completion) {
@@ -193,6 +206,7 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
 }
 
 void UcxChannel::finish(Completion& completion, Deadline deadline) {
+  if (!refused_.empty()) tell_refused(completion);
   if (!wait([&] { return completion.pending == 0; }, deadline)) abandon(completion);
 }
 

@@ -129,11 +129,18 @@ class UcxChannel {
   struct Spoiled {
     Outcome outcome;  ///< why, for the next flush to say
     std::shared_ptr<UcxPeer> peer;
-    std::uint8_t told;                    ///< of Report
-    const Completion* refused = nullptr;  ///< the batch whose operations were, for kOperation
+    std::uint8_t told;  ///< of Report
+  };
+  /// Operations that were not posted since a fence had put them after lost WRITEs, and whose caller has not been told.
+  /// They are pending till it waits for them.
+  struct Refused {
+    Completion* completion;
+    std::shared_ptr<UcxPeer> peer;
   };
   /// A fence has put this operation after WRITEs that are lost. True when it is not to be posted.
   bool comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, Completion& completion);
+  /// The caller waits for it, and so is told of what was refused.
+  void tell_refused(Completion& completion);
   /// Returns the outcome to report once the links were flushed or found idle.
   [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Report report, Deadline deadline);
   [[nodiscard]] bool old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline);
@@ -164,6 +171,7 @@ class UcxChannel {
   std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
   std::unordered_map<PeerId, Spoiled> spoiled_;
+  std::vector<Refused> refused_;
   /// After a link that failed, until a later one is welcome: callers that try again must not spin.
   struct Pause {
     std::shared_ptr<UcxPeer> peer;

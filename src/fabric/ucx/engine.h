@@ -5,8 +5,8 @@
 // arrives (target.h): a thread makes its worker progress, and sleeps while nothing arrives.
 //
 // Times are those of std::chrono::steady_clock. UCX reads its own settings: UCX_NET_DEVICES names the devices it
-// listens on, UCX_TLS the transports (unset: all but the shared-memory ones, which leave files behind). After it
-// started, the process must not fork and go on using it in the child.
+// listens on, UCX_TLS the transports (unset: all but those within a host and those of GPUs; read_config in context.cc).
+// After it started, the process must not fork and go on using it in the child.
 //
 // Thread safety: every call, from any thread. A UcxChannel belongs to one thread. The engine outlives its channels,
 // memories and accesses.

@@ -151,11 +151,11 @@ void Program::begin_pages(PageNumber first, PageNumber count) {
 }
 
 void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
-  const Result result = mover_.serve(page, is_write, shuttle);
-  if (result == Result::done || memory_.is_gone()) return;
-  memory_.fail("bring a page of far memory", result == Result::full
+  const Status status = mover_.serve(page, is_write, shuttle);
+  if (status == Status::done || memory_.is_gone()) return;
+  memory_.fail("bring a page of far memory", status == Status::full
                                                  ? "the budget is used up, and no page can leave: far memory is full"
-                                                 : to_string(result));
+                                                 : to_string(status));
 }
 
 void Program::serve_until_gone() {

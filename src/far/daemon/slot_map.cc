@@ -85,7 +85,7 @@ std::vector<bool> SlotMap::stored(PageNumber first, PageNumber count) {
 
 // A page that has no slot any more was discarded since it became `far`: it is zeros. The others are asked for alone,
 // and then spread to their places, the last first.
-Result SlotShuttle::fetch(std::span<const PageNumber> pages) {
+Status SlotShuttle::fetch(std::span<const PageNumber> pages) {
   SlotMap::List held;
   map_.hold(pages, held);
   SlotMap::List slots;
@@ -93,7 +93,7 @@ Result SlotShuttle::fetch(std::span<const PageNumber> pages) {
   for (std::size_t i = 0; i < pages.size(); ++i) {
     if (held.at(i) != SlotMap::kNone) slots.at(count++) = held.at(i);
   }
-  const Result result = count == 0 ? Result::done : to_slots_->fetch({slots.data(), count});
+  const Status status = count == 0 ? Status::done : to_slots_->fetch({slots.data(), count});
   for (std::size_t i = pages.size(); i-- > 0;) {
     std::byte* const place = buffer() + i * kPageBytes;
     if (held.at(i) == SlotMap::kNone) {
@@ -103,22 +103,22 @@ Result SlotShuttle::fetch(std::span<const PageNumber> pages) {
     }
   }
   map_.release({held.data(), pages.size()});
-  return result;
+  return status;
 }
 
 // One that timed out may still take effect, but not after the next store to the same slot began.
-Result SlotShuttle::store(std::span<const PageNumber> pages) {
+Status SlotShuttle::store(std::span<const PageNumber> pages) {
   SlotMap::List slots;
-  if (!map_.hold_to_store(pages, slots)) return Result::full;
+  if (!map_.hold_to_store(pages, slots)) return Status::full;
   const std::span<const Slot> list{slots.data(), pages.size()};
-  const Result result = to_slots_->store(list);
+  const Status status = to_slots_->store(list);
   map_.release(list);
-  return result;
+  return status;
 }
 
-Result SlotShuttle::erase(PageNumber first, PageNumber count) {
+Status SlotShuttle::erase(PageNumber first, PageNumber count) {
   map_.erase(first, count);
-  return Result::done;
+  return Status::done;
 }
 
 }  // namespace farside::far

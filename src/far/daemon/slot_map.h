@@ -51,9 +51,9 @@ class SlotShuttle final : public Shuttle {
   SlotShuttle(SlotMap& map, std::unique_ptr<Shuttle> to_slots) : map_(map), to_slots_(std::move(to_slots)) {}
 
   [[nodiscard]] std::byte* buffer() override { return to_slots_->buffer(); }
-  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override;
-  [[nodiscard]] Result store(std::span<const PageNumber> pages) override;
-  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override;
+  [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override;
+  [[nodiscard]] Status store(std::span<const PageNumber> pages) override;
+  [[nodiscard]] Status erase(PageNumber first, PageNumber count) override;
 
  private:
   SlotMap& map_;

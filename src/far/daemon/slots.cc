@@ -107,9 +107,9 @@ void Slots::give_back(const std::vector<std::uint32_t>& groups) {
     const std::uint32_t group = unerased_.back();
     unerased_.pop_back();
     lock.unlock();
-    const Result erased = keeper_->erase(begin_of(group), size_of(group));
+    const Status erased = keeper_->erase(begin_of(group), size_of(group));
     lock.lock();
-    if (erased != Result::done) {
+    if (erased != Status::done) {
       unerased_.insert(unerased_.begin(), group);  // the others first, the next time
       break;
     }

@@ -74,12 +74,12 @@ void Evictor::evict_until_stopped() {
       if (wanted == 0) break;
       const std::uint64_t mine = share(wanted);
       const PageMover::Evicted evicted =
-          mine == 0 ? PageMover::Evicted{0, Result::done} : mover_.evict(mine, *shuttle_);
-      if (evicted.result == Result::lost) memory_.fail("carry a page of far memory away", to_string(evicted.result));
-      refusals.note(evicted.result == Result::full && evicted.pages == 0 && frames_.used() >= frames_.budget());
+          mine == 0 ? PageMover::Evicted{0, Status::done} : mover_.evict(mine, *shuttle_);
+      if (evicted.status == Status::lost) memory_.fail("carry a page of far memory away", to_string(evicted.status));
+      refusals.note(evicted.status == Status::full && evicted.pages == 0 && frames_.used() >= frames_.budget());
       if (evicted.pages != 0) {
         backoff.reset();
-      } else if (evicted.result == Result::done) {
+      } else if (evicted.status == Status::done) {
         std::this_thread::sleep_for(backoff.next());  // all were written to on their way, or being changed, or others'
       } else {
         std::this_thread::sleep_for(kPauseWhenRefused);

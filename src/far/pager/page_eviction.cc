@@ -28,7 +28,7 @@ PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
   }
   const Evicted first = drop_clean(clean);
   const Evicted second = carry(dirty, shuttle);
-  return {first.pages + second.pages, second.result};
+  return {first.pages + second.pages, second.status};
 }
 
 void PageMover::let_go(std::uint64_t count) {
@@ -66,7 +66,7 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
   }
   add(counted_.dropped_clean_pages, held.count);
   let_go(held.count);
-  return {held.count, Result::done};
+  return {held.count, Status::done};
 }
 
 // 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: a write cancels the eviction
@@ -75,20 +75,20 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   if (rules_.protects_before_copying) change_protection(held, &Userfault::protect, "protect a page of far memory");
   if (!memory_.copy_out(held.list(), shuttle.buffer())) {
     put_back(held);
-    return {0, Result::done};
+    return {0, Status::done};
   }
   Held carried = held;
   const std::uint64_t dropped = drop_zeros(split_off_zeros(carried, shuttle), shuttle);
-  if (carried.count == 0) return {dropped, Result::done};
+  if (carried.count == 0) return {dropped, Status::done};
 
   for (std::size_t i = 0; i < carried.count; ++i) {
     table_.unlock(carried.pages.at(i), carried.words.at(i).with(PageState::leaving).with_stored(true));
   }
-  const Result result = store(carried, shuttle);
+  const Status status = store(carried, shuttle);
   const Held stayed = lock_what_stayed(carried);
-  if (result != Result::done) {
+  if (status != Status::done) {
     put_back(stayed);
-    return {dropped, result};
+    return {dropped, status};
   }
   add(counted_.stored_pages, carried.count);
   note(PageEvent::stored, carried);
@@ -97,7 +97,7 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
     table_.unlock(stayed.pages.at(i), replacement_.leaving(stayed.words.at(i)).with(PageState::far));
   }
   let_go(stayed.count);
-  return {dropped + stayed.count, Result::done};
+  return {dropped + stayed.count, Status::done};
 }
 
 // Run by run; kernels before 6.5 do it only within one mapping, and a program may have split them.
@@ -126,23 +126,23 @@ PageMover::Held PageMover::split_off_zeros(Held& held, Shuttle& shuttle) {
 }
 
 // When there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.
-Result PageMover::store(Held& leaving, Shuttle& shuttle) {
-  if (!rules_.stores_before_dropping) return Result::done;
-  const Result together = shuttle.store(leaving.list());
-  if (together != Result::full) return together;
+Status PageMover::store(Held& leaving, Shuttle& shuttle) {
+  if (!rules_.stores_before_dropping) return Status::done;
+  const Status together = shuttle.store(leaving.list());
+  if (together != Status::full) return together;
   Held gone;
   Held homeless;
   for (std::size_t i = 0; i < leaving.count; ++i) {
     const PageNumber page = leaving.pages.at(i);
     if (i != 0) std::memcpy(shuttle.buffer(), shuttle.buffer() + i * kPageBytes, kPageBytes);
-    const Result alone = shuttle.store({&page, 1});
-    if (alone != Result::done && alone != Result::full) return alone;
-    (alone == Result::done ? gone : homeless).add(page, leaving.words.at(i));
+    const Status alone = shuttle.store({&page, 1});
+    if (alone != Status::done && alone != Status::full) return alone;
+    (alone == Status::done ? gone : homeless).add(page, leaving.words.at(i));
   }
-  if (gone.count == 0) return Result::full;
+  if (gone.count == 0) return Status::full;
   put_back(lock_what_stayed(homeless));
   leaving = gone;
-  return Result::done;
+  return Status::done;
 }
 
 PageMover::Held PageMover::lock_what_stayed(const Held& held) {
@@ -163,7 +163,7 @@ std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
   Held kept;
   for (std::size_t i = 0; i < held.count; ++i) {
     const bool erases = held.words.at(i).stored() && rules_.erases_what_turned_zero;
-    const bool is_erased = !erases || shuttle.erase(held.pages.at(i), 1) == Result::done;
+    const bool is_erased = !erases || shuttle.erase(held.pages.at(i), 1) == Status::done;
     (is_erased ? erased : kept).add(held.pages.at(i), held.words.at(i));
   }
   put_back(kept);

@@ -82,7 +82,7 @@ void PageMover::Held::sort() {
 }
 
 // The page may be changing: the call waits until it is unlocked, and looks at it anew.
-Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
+Status PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
   for (;;) {
     const PageWord word = table_.load(page);
     switch (word.state()) {
@@ -99,9 +99,9 @@ Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
         } else {
           userfault_.wake(memory_.at(page), kPageBytes);
         }
-        return Result::done;
-      case PageState::dirty: userfault_.wake(memory_.at(page), kPageBytes); return Result::done;
-      case PageState::foreign: serve_foreign(page); return Result::done;
+        return Status::done;
+      case PageState::dirty: userfault_.wake(memory_.at(page), kPageBytes); return Status::done;
+      case PageState::foreign: serve_foreign(page); return Status::done;
     }
   }
 }
@@ -140,12 +140,12 @@ bool PageMover::take_frame() {
   return true;
 }
 
-Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle) {
+Status PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_far = word.state() == PageState::far;
   if (!take_frame()) {
     table_.unlock(page, word);
-    return Result::full;
+    return Status::full;
   }
   Held held;
   held.add(page, word);
@@ -159,15 +159,15 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   held.sort();
 
   if (is_far) {
-    Result result = shuttle.fetch(held.list());
-    if (result != Result::done && held.count > 1) {  // perhaps because of a page that was only fetched ahead
+    Status status = shuttle.fetch(held.list());
+    if (status != Status::done && held.count > 1) {  // perhaps because of a page that was only fetched ahead
       let_go_of_others(page, held);
-      result = shuttle.fetch(held.list());
+      status = shuttle.fetch(held.list());
     }
-    if (result != Result::done) {
+    if (status != Status::done) {
       table_.unlock(page, word);
       frames_.give(1);
-      return result;
+      return status;
     }
     add(counted_.fetched_pages, held.count);
     note(PageEvent::fetched, held);
@@ -179,7 +179,7 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   add(counted_.ahead_pages, held.count - 1);
   map(held, page, is_write, shuttle);
   add(counted_.nanoseconds_in_faults, static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
-  return Result::done;
+  return Status::done;
 }
 
 void PageMover::let_go_of_others(PageNumber page, Held& held) {

@@ -50,11 +50,11 @@ class PageMover {
   PageMover& operator=(const PageMover&) = delete;
 
   /// Makes the access possible, unless it returns a failure. May be called for accesses that became possible meanwhile.
-  [[nodiscard]] Result serve(PageNumber page, bool is_write, Shuttle& shuttle);
+  [[nodiscard]] Status serve(PageNumber page, bool is_write, Shuttle& shuttle);
   /// Carries off some pages, `wanted` at most; says how many, and why not all that were chosen.
   struct Evicted {
     std::uint64_t pages;
-    Result result;
+    Status status;
   };
   [[nodiscard]] Evicted evict(std::uint64_t wanted, Shuttle& shuttle);
   /// They are zeros afterwards, here and there.
@@ -102,7 +102,7 @@ class PageMover {
   };
 
   [[nodiscard]] bool take_frame();
-  [[nodiscard]] Result bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle);
+  [[nodiscard]] Status bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle);
   void hold_ahead(PageNumber page, PageWord word, const ReadAhead::Window& window, std::uint64_t most, Held& held);
   struct Mapping;
   void map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle);
@@ -122,7 +122,7 @@ class PageMover {
   using ChangeOfProtection = int (Userfault::*)(std::byte* base, std::size_t bytes) const;
   void change_protection(const Held& held, ChangeOfProtection change, std::string_view tried);
   [[nodiscard]] static Held split_off_zeros(Held& held, Shuttle& shuttle);
-  [[nodiscard]] Result store(Held& leaving, Shuttle& shuttle);
+  [[nodiscard]] Status store(Held& leaving, Shuttle& shuttle);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
   void let_go(std::uint64_t count);

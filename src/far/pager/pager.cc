@@ -115,11 +115,11 @@ void Pager::test() {
 }
 
 void Pager::serve(void* address, bool is_write, Shuttle& shuttle) {
-  const Result result = mover_.serve(arena_.page_of(address), is_write, shuttle);
-  if (result == Result::done) return;
-  end_process("bring a page of far memory", result == Result::full
+  const Status status = mover_.serve(arena_.page_of(address), is_write, shuttle);
+  if (status == Status::done) return;
+  end_process("bring a page of far memory", status == Status::full
                                                 ? "the budget is used up, and no page can leave: far memory is full"
-                                                : to_string(result));
+                                                : to_string(status));
 }
 
 void Pager::serve_bus_error(void* address, bool is_write) {

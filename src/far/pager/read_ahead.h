@@ -53,7 +53,8 @@ class ReadAhead {
   [[nodiscard]] std::uint32_t go_on(Walk& walk, std::int64_t steps) const REQUIRES(mutex_);
   static void judge(Walk& walk);
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
-  // The rules by which a stride is found: where most of the last steps agree on one, and else where all go one way.
+  // How a stride is found (a heuristic; the safety rules are in rules.h): where most of the last steps agree on one,
+  // and else where all go one way.
   [[nodiscard]] static std::optional<std::int64_t> stride_of(const Walk& walk);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
   [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk);

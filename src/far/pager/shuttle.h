@@ -23,10 +23,10 @@ class Shuttle {
   /// kPages pages, which stay where they are: registered with the network once.
   [[nodiscard]] virtual std::byte* buffer() = 0;
   /// At most kPages. What was never stored, or erased since, is zeros.
-  [[nodiscard]] virtual Result fetch(std::span<const PageNumber> pages) = 0;
+  [[nodiscard]] virtual Status fetch(std::span<const PageNumber> pages) = 0;
   /// Done: every fetch that begins later, by any shuttle, finds it.
-  [[nodiscard]] virtual Result store(std::span<const PageNumber> pages) = 0;
-  [[nodiscard]] virtual Result erase(PageNumber first, PageNumber count) = 0;
+  [[nodiscard]] virtual Status store(std::span<const PageNumber> pages) = 0;
+  [[nodiscard]] virtual Status erase(PageNumber first, PageNumber count) = 0;
 
  protected:
   Shuttle() = default;

@@ -21,13 +21,13 @@ class SpaceShuttle final : public Shuttle {
 
   [[nodiscard]] std::byte* buffer() override { return region_->span(0, kPages * kPageBytes).adapter_data(); }
 
-  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
+  [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override {
     return lane_->read(list(pages), fabric_.in(time_limits::kPages));
   }
-  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+  [[nodiscard]] Status store(std::span<const PageNumber> pages) override {
     return lane_->write(list(pages), fabric_.in(time_limits::kPages));
   }
-  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+  [[nodiscard]] Status erase(PageNumber first, PageNumber count) override {
     return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes,
                           fabric_.in(time_limits::kPages));
   }

@@ -99,9 +99,9 @@ bool Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
   const Deadline deadline = fabric_.in(time_limits::kOwnTable);
   bool may_be_done = false;
   for (;;) {
-    const Fetched old = channel_.compare_swap(word, from.bits(), to.bits(), deadline);
+    const Result<std::uint64_t> old = channel_.compare_swap(word, from.bits(), to.bits(), deadline);
     if (old.done()) return old.value == from.bits() || (may_be_done && old.value == to.bits());
-    Outcome ended = old.outcome;
+    Outcome ended = old.status;
     while (ended == Outcome::link_lost) ended = channel_.flush(own_->peer(), deadline);
     if (ended != Outcome::done) {
       throw Error({"change", "the table of lent memory", "this node's own memory does not answer", "start it again"});

@@ -15,9 +15,9 @@ namespace farside::far {
 namespace {
 
 std::uint64_t load(Channel& channel, const RemoteRegion& table, std::uint64_t offset, Deadline deadline) {
-  const Fetched word = channel.load(table.word<ControlWord>(offset), deadline);
+  const Result<std::uint64_t> word = channel.load(table.word<ControlWord>(offset), deadline);
   if (!word.done()) {
-    throw Error({"read", "a node's table of slabs", std::string(to_string(word.outcome)), "see farside status"});
+    throw Error({"read", "a node's table of slabs", std::string(to_string(word.status)), "see farside status"});
   }
   return word.value;
 }
@@ -65,7 +65,7 @@ LentMemory::Take LentMemory::take(Channel& channel, SlabNumber& slab, Deadline d
       if (word.state != SlabState::free) continue;
       const SlabNumber number = first + static_cast<SlabNumber>(at);
       const SlabWord mine{SlabState::taken, self_};
-      const Fetched old =
+      const Result<std::uint64_t> old =
           channel.compare_swap(table_->word<AtomicWord>(word_offset(number)), words[at], mine.bits(), deadline);
       if (!old.done()) return Take::failed;
       may_come = true;  // if another client was faster there, there may be others
@@ -76,7 +76,8 @@ LentMemory::Take LentMemory::take(Channel& channel, SlabNumber& slab, Deadline d
     }
   }
   if (bare) {
-    const Fetched is_short = channel.load(table_->word<ControlWord>(offsetof(TableHead, is_short)), deadline);
+    const Result<std::uint64_t> is_short =
+        channel.load(table_->word<ControlWord>(offsetof(TableHead, is_short)), deadline);
     if (!is_short.done()) return Take::failed;
     may_come |= is_short.value == 0;
   }
@@ -88,10 +89,10 @@ Outcome LentMemory::give_back(Channel& channel, SlabNumber slab, Deadline deadli
   assert_that(slab < slabs_, "a slab that is given back is one of the node's");
   const SlabWord mine{SlabState::taken, self_};
   const SlabWord returned{SlabState::returned, self_};
-  const Fetched old =
+  const Result<std::uint64_t> old =
       channel.compare_swap(table_->word<AtomicWord>(word_offset(slab)), mine.bits(), returned.bits(), deadline);
   if (old.done()) ring(channel, deadline);
-  return old.outcome;
+  return old.status;
 }
 
 // The node looks now and then without it, too.
@@ -100,8 +101,8 @@ void LentMemory::ring(Channel& channel, Deadline deadline) {
 }
 
 bool LentMemory::answers(Channel& channel, Deadline deadline) {
-  const Fetched magic = channel.load(table_->word<ControlWord>(offsetof(TableHead, magic)), deadline);
-  if (magic.outcome == Outcome::peer_lost && !lost()) mark_lost();
+  const Result<std::uint64_t> magic = channel.load(table_->word<ControlWord>(offsetof(TableHead, magic)), deadline);
+  if (magic.status == Outcome::peer_lost && !lost()) mark_lost();
   return magic.done();
 }
 

@@ -218,25 +218,25 @@ Outcome SlabMap::be_alone(Channel& channel, std::uint64_t slab, Deadline deadlin
   }
 }
 
-Result SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline) {
-  if (be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
-  Result result = Result::done;
+Status SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline) {
+  if (be_alone(channel, slab, deadline) != Outcome::done) return Status::timed_out;
+  Status status = Status::done;
   if (!has_place(slab)) {
     Place place{};
-    result = take_copies(channel, slab, place, deadline);
+    status = take_copies(channel, slab, place, deadline);
     // A slab that was taken at nodes that are lost by now was never written to: the next attempt begins anew.
-    if (result == Result::done && living_copies(place) != 0) {
+    if (status == Status::done && living_copies(place) != 0) {
       if (places_[slab][0].node != nullptr && rules_.remembers_losses) blocks_.lose(slab);
       set_place(slab, place);
     }
   }
   holds_.end_alone(channel, slab);
-  return result;
+  return status;
 }
 
 // Those that `place` lacks. Neighbours lie on different nodes. With fewer living nodes than there are to be copies,
 // there are fewer. Nodes that do not answer are not waited for while others have room.
-Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline) {
+Status SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline) {
   const Place before = place;
   for (Backoff<Duration> backoff(kFirstPause, kMaxPause);;) {
     const std::vector<LentMemory*> nodes = living();
@@ -262,7 +262,7 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
     }
     const std::uint64_t taken = living_copies(place);
     if (taken != 0 && taken >= wanted) {
-      return Result::done;
+      return Status::done;
     }
     const bool late = fabric_.now() >= deadline.at;
     if (!may_come || late) {
@@ -270,19 +270,19 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
         if (place[i].node != before[i].node && place[i].lives()) give_back(channel, place[i]);
       }
       place = before;
-      if (late) return Result::timed_out;
-      return nodes.empty() ? Result::lost : Result::full;
+      if (late) return Status::timed_out;
+      return nodes.empty() ? Status::lost : Status::full;
     }
     fabric_.sleep(backoff.next());
   }
 }
 
 // No thread shares the slab while it is dropped, so none of our operations on it is unfinished.
-Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
-  if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
+Status SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
+  if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Status::timed_out;
   give_back_all(channel, slab);
   if (rules_.gives_back_alone) holds_.end_alone(channel, slab);
-  return Result::done;
+  return Status::done;
 }
 
 // Readers wait meanwhile. If it is in use for longer, the thread that mends tries again.
@@ -399,7 +399,7 @@ bool SlabMap::may_copy(const Copy& from) const {
 bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
   const Deadline deadline = fabric_.in(copy_limit_);
   const Copy from = place[0];
-  if (take_copies(*mender_, slab, place, deadline) != Result::done) return false;
+  if (take_copies(*mender_, slab, place, deadline) != Status::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
   if (has_second && copy(from, place[1], deadline)) return true;
   if (fabric_.now() >= deadline.at) copy_limit_ = std::min<Duration>(2 * copy_limit_, time_limits::kMaxCopy);

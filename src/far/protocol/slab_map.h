@@ -108,9 +108,9 @@ class SlabMap {
   [[nodiscard]] bool may_wait_for_room(std::uint64_t slab) const;
 
   /// Takes memory for `slab`, unless it has some on a node that is not lost.
-  [[nodiscard]] Result provide(Channel& channel, std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Status provide(Channel& channel, std::uint64_t slab, Deadline deadline);
   /// Gives it back: `slab` reads as zeros.
-  [[nodiscard]] Result drop(Channel& channel, std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Status drop(Channel& channel, std::uint64_t slab, Deadline deadline);
   /// Soon, if all its blocks are zeros then.
   void drop_zeros(Channel& channel, std::uint64_t slab);
   /// With nothing unfinished there.
@@ -142,7 +142,7 @@ class SlabMap {
   [[nodiscard]] bool is_spared_by(const LentMemory& node, std::span<LentMemory* const> answering) const
       REQUIRES(mutex_);
   void give_back_all(Channel& channel, std::uint64_t slab);
-  [[nodiscard]] Result take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline);
+  [[nodiscard]] Status take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline);
 
   [[nodiscard]] std::optional<Unfinished> pick_unfinished(std::optional<std::uint64_t> slab);
   [[nodiscard]] Outcome end(Channel& channel, Unfinished given_up, Deadline deadline);

@@ -85,15 +85,15 @@ bool StripedLane::settle(Deadline deadline) {
 
 // ---- To read
 
-Result StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
+Status StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
   for (Duration limit = map_.limits().read;;) {
-    if (!hold(For::reading, deadline)) return Result::timed_out;
+    if (!hold(For::reading, deadline)) return Status::timed_out;
     const Attempt attempt = try_read(list, limit, deadline);
     let_go(slabs_.size());
-    if (attempt == Attempt::done) return Result::done;
-    if (attempt == Attempt::lost) return Result::lost;
-    if (map_.fabric().now() >= deadline.at) return Result::timed_out;
+    if (attempt == Attempt::done) return Status::done;
+    if (attempt == Attempt::lost) return Status::lost;
+    if (map_.fabric().now() >= deadline.at) return Status::timed_out;
     if (attempt == Attempt::timed_out) {
       limit *= 2;  // perhaps it is the network that is slow
     } else {
@@ -148,16 +148,16 @@ void StripedLane::ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, Lo
 
 // ---- To write
 
-Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
+Status StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
-  if (!settle(deadline)) return Result::timed_out;
+  if (!settle(deadline)) return Status::timed_out;
   for (;;) {
-    const Result provided = provide(deadline);
-    if (provided != Result::done && provided != Result::full) return provided;
-    if (provided == Result::full && !hold(For::writing, deadline)) return Result::timed_out;
+    const Status provided = provide(deadline);
+    if (provided != Status::done && provided != Status::full) return provided;
+    if (provided == Status::full && !hold(For::writing, deadline)) return Status::timed_out;
     if (const auto block = zeros_around(list)) {
       let_go(slabs_.size());
-      if (const Result filled = fill(*block, deadline); filled != Result::done) return filled;
+      if (const Status filled = fill(*block, deadline); filled != Status::done) return filled;
       collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
       continue;
     }
@@ -168,20 +168,20 @@ Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
       let_go(slabs_.size());
     }
     if (attempt == Attempt::done) return provided;
-    if (attempt == Attempt::lost) return Result::lost;
-    if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Result::timed_out;
+    if (attempt == Attempt::lost) return Status::lost;
+    if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Status::timed_out;
     map_.fabric().sleep(kPause);
   }
 }
 
 // Holds all slabs of the list, each with memory behind it, when done.
-Result StripedLane::provide(Deadline deadline) {
+Status StripedLane::provide(Deadline deadline) {
   for (;;) {
-    if (!hold(For::writing, deadline)) return Result::timed_out;
+    if (!hold(For::writing, deadline)) return Status::timed_out;
     const auto bare = std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return !map_.has_place(slab); });
-    if (bare == slabs_.end()) return Result::done;
+    if (bare == slabs_.end()) return Status::done;
     let_go(slabs_.size());
-    if (const Result provided = map_.provide(*channel_, *bare, deadline); provided != Result::done) return provided;
+    if (const Status provided = map_.provide(*channel_, *bare, deadline); provided != Status::done) return provided;
   }
 }
 
@@ -199,10 +199,10 @@ std::optional<Transfer> StripedLane::zeros_around(std::span<const Transfer> list
 
 // Alone there: a thread that writes another part would lose what it has written. Readers wait meanwhile, so not for
 // long. What failed before the deadline is tried again: the block is found again.
-Result StripedLane::fill(const Transfer& block, Deadline deadline) {
+Status StripedLane::fill(const Transfer& block, Deadline deadline) {
   const Deadline soon{std::min(deadline.at, map_.fabric().in(time_limits::kFill).at)};
   const bool is_filled = fill_once(block, soon);
-  return is_filled || map_.fabric().now() < deadline.at ? Result::done : Result::timed_out;
+  return is_filled || map_.fabric().now() < deadline.at ? Status::done : Status::timed_out;
 }
 
 bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
@@ -215,7 +215,7 @@ bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
     return false;
   }
   const bool is_zeros = map_.blocks().run_at(slab, offset, 1).state == BlockState::zeros;
-  const Attempt attempt = is_zeros ? try_write({&block, 1}, Result::done, deadline) : Attempt::done;
+  const Attempt attempt = is_zeros ? try_write({&block, 1}, Status::done, deadline) : Attempt::done;
   if (attempt == Attempt::timed_out) {
     give_up();
   } else if (map_.rules().fills_alone) {
@@ -227,7 +227,7 @@ bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
 }
 
 // If `provided` is full, pieces that have no place are left out.
-StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Result provided, Deadline deadline) {
+StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Status provided, Deadline deadline) {
   bool lost = false;
   bool moves = false;
   written_.clear();
@@ -245,7 +245,7 @@ StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Resu
       insert_once(written_, copy.node);
       batch.write(copy.node->span(copy.slab, offset, local.bytes()), local);
     }
-    moves |= !any && provided == Result::done;  // its last node was just lost
+    moves |= !any && provided == Status::done;  // its last node was just lost
   });
   const Outcome written = batch.wait(deadline);
   const Attempt flushed = map_.rules().flushes_writes ? flush(deadline) : Attempt::done;
@@ -281,7 +281,7 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
 
 // ---- To discard
 
-Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   const std::uint64_t slab_bytes = map_.shape().slab_bytes;
   const std::uint64_t end = std::min(offset + bytes, map_.shape().bytes);
   for (std::uint64_t at = offset; at < end;) {
@@ -289,44 +289,44 @@ Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
     const std::uint64_t slab_end = std::min((slab + 1) * slab_bytes, map_.shape().bytes);
     const std::uint64_t here = std::min(end, slab_end);
     const bool whole = at % slab_bytes == 0 && here == slab_end;
-    const Result result = whole ? map_.drop(*channel_, slab, deadline)
+    const Status status = whole ? map_.drop(*channel_, slab, deadline)
                                 : discard_part(slab, at % slab_bytes, at % slab_bytes + (here - at), deadline);
-    if (result != Result::done) return result;
+    if (status != Status::done) return status;
     at = here;
   }
-  return Result::done;
+  return Status::done;
 }
 
 // Blocks that lie whole in it are zeros from here on. What is left of others is overwritten.
-Result StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+Status StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
   slabs_.assign(1, slab);
-  if (!hold(For::writing, deadline)) return Result::timed_out;
+  if (!hold(For::writing, deadline)) return Status::timed_out;
   const bool has_memory = map_.place(slab)[0].node != nullptr;
   const bool all = has_memory && map_.blocks().clear(slab, begin, end - begin);
   let_go(slabs_.size());
-  if (!has_memory) return Result::done;
+  if (!has_memory) return Status::done;
   if (all) {
     map_.drop_zeros(*channel_, slab);
-    return Result::done;
+    return Status::done;
   }
   const BlockStates::Part whole = map_.blocks().whole_blocks(slab, begin, end - begin);
-  const Result head = write_zeros(slab, begin, whole.begin, deadline);
-  const Result tail = write_zeros(slab, whole.end, end, deadline);
-  return head != Result::done ? head : tail;
+  const Status head = write_zeros(slab, begin, whole.begin, deadline);
+  const Status tail = write_zeros(slab, whole.end, end, deadline);
+  return head != Status::done ? head : tail;
 }
 
 // Over a part of a block, unless it is zeros.
-Result StripedLane::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
-  if (begin == end) return Result::done;
+Status StripedLane::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+  if (begin == end) return Status::done;
   assert_that(begin < end && end - begin < map_.shape().block_bytes, "only a part of a block is overwritten");
   slabs_.assign(1, slab);
-  if (!hold(For::reading, deadline)) return Result::timed_out;
+  if (!hold(For::reading, deadline)) return Status::timed_out;
   const bool is_zeros =
       map_.place(slab)[0].node == nullptr || map_.blocks().run_at(slab, begin, end - begin).state == BlockState::zeros;
   const bool is_lost = !map_.has_place(slab);
   let_go(slabs_.size());
-  if (is_zeros) return Result::done;
-  if (is_lost) return Result::lost;
+  if (is_zeros) return Status::done;
+  if (is_lost) return Status::lost;
   const Transfer transfer{slab * map_.shape().slab_bytes + begin, LocalSpan(zeros.data(), end - begin)};
   return write({&transfer, 1}, deadline);
 }

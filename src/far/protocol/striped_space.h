@@ -35,9 +35,9 @@ class StripedSpace final : public Space {
 class StripedLane final : public Lane {
  public:
   explicit StripedLane(SlabMap& map);
-  [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
-  [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
-  [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
+  [[nodiscard]] Status read(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Status write(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
 
  private:
   /// The result of one attempt at a list; `again` when a node turned out to be lost.
@@ -48,16 +48,16 @@ class StripedLane final : public Lane {
   void let_go(std::size_t held);
   void give_up();
   [[nodiscard]] bool settle(Deadline deadline);
-  [[nodiscard]] Result provide(Deadline deadline);
+  [[nodiscard]] Status provide(Deadline deadline);
   [[nodiscard]] const Copy* choose(const Place& place) const;
   [[nodiscard]] Attempt try_read(std::span<const Transfer> list, Duration limit, Deadline deadline);
-  [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Result provided, Deadline deadline);
+  [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Status provided, Deadline deadline);
   [[nodiscard]] Attempt flush(Deadline deadline);
   [[nodiscard]] std::optional<Transfer> zeros_around(std::span<const Transfer> list) const;
-  [[nodiscard]] Result fill(const Transfer& block, Deadline deadline);
+  [[nodiscard]] Status fill(const Transfer& block, Deadline deadline);
   [[nodiscard]] bool fill_once(const Transfer& block, Deadline deadline);
-  [[nodiscard]] Result discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
-  [[nodiscard]] Result write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
+  [[nodiscard]] Status discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
+  [[nodiscard]] Status write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
 
   /// About the pieces of a list that is read.
   struct Asked {

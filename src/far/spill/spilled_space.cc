@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::uint64_t kCarriedAtOnce = 64U << 10U;
 
-Result result_of(SpillFile::Put put) {
+Status status_of(SpillFile::Put put) {
   switch (put) {
-    case SpillFile::Put::queued: return Result::done;
-    case SpillFile::Put::late: return Result::timed_out;
+    case SpillFile::Put::queued: return Status::done;
+    case SpillFile::Put::late: return Status::timed_out;
     case SpillFile::Put::failed: break;
   }
-  return Result::full;
+  return Status::full;
 }
 
 }  // namespace
@@ -56,48 +56,48 @@ std::uint64_t SpilledLane::bytes_of(std::uint64_t slab) const {
 }
 
 template <class OnPool, class OnFile>
-Result SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
+Status SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
   for (const std::uint64_t slab : slabs_) {
     collect_pieces(list, slab);
-    const Result result = at_slab(
+    const Status status = at_slab(
         slab, deadline, [&] { return on_pool(slab, pieces_); }, [&] { return on_file(pieces_); });
-    if (result != Result::done) return result;
+    if (status != Status::done) return status;
   }
-  return Result::done;
+  return Status::done;
 }
 
 // The file has what the pool has not, and what is at a node that does not answer.
 template <class OnPool, class OnFile>
-Result SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
+Status SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
   if (spill_.unresponsive.has(slab)) (void)leave_to_file(slab, deadline);
   bring_back(slab, deadline);
   for (;;) {
     switch (spill_.states.use({&slab, 1}, clock_of(deadline))) {
-      case SlabStates::Entry::late: return Result::timed_out;
+      case SlabStates::Entry::late: return Status::timed_out;
       case SlabStates::Entry::some_in_file: {
-        const Result result = on_file();
+        const Status status = on_file();
         spill_.states.end_use({&slab, 1});
-        return result;
+        return status;
       }
       case SlabStates::Entry::pool: break;
     }
-    const Result result = on_pool();
+    const Status status = on_pool();
     spill_.states.end_use({&slab, 1});
-    if (result != Result::lost && result != Result::full) return result;
-    if (const Result left = leave_to_file(slab, deadline); left != Result::done) return left;
+    if (status != Status::lost && status != Status::full) return status;
+    if (const Status left = leave_to_file(slab, deadline); left != Status::done) return left;
     bring_back(slab, deadline);
   }
 }
 
 // ---- To read and write
 
-Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
-  if (entry == SlabStates::Entry::late) return Result::timed_out;
-  const Result result = entry == SlabStates::Entry::pool ? read_pool(slabs_, list, deadline) : Result::lost;
+  if (entry == SlabStates::Entry::late) return Status::timed_out;
+  const Status status = entry == SlabStates::Entry::pool ? read_pool(slabs_, list, deadline) : Status::lost;
   spill_.states.end_use(slabs_);
-  if (result != Result::lost) return result;
+  if (status != Status::lost) return status;
   return slab_by_slab(
       list, deadline,
       [&](std::uint64_t slab, std::span<const Transfer> pieces) {
@@ -107,119 +107,119 @@ Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
 }
 
 // Queued first: what the pool has, the file is about to have.
-Result SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
-  if (entry == SlabStates::Entry::late) return Result::timed_out;
-  Result result = put(list, deadline);
-  const bool is_put = result == Result::done;
-  if (is_put) result = entry == SlabStates::Entry::pool ? write_pool(slabs_, list, deadline) : Result::lost;
+  if (entry == SlabStates::Entry::late) return Status::timed_out;
+  Status status = put(list, deadline);
+  const bool is_put = status == Status::done;
+  if (is_put) status = entry == SlabStates::Entry::pool ? write_pool(slabs_, list, deadline) : Status::lost;
   spill_.states.end_use(slabs_);
-  if (!is_put || (result != Result::lost && result != Result::full)) return result;
+  if (!is_put || (status != Status::lost && status != Status::full)) return status;
   // Pieces that are in the file alone are written already.
   return slab_by_slab(
       list, deadline,
       [&](std::uint64_t slab, std::span<const Transfer> pieces) {
         return write_pool({&slab, 1}, pieces, deadline);
       },
-      [](std::span<const Transfer>) { return Result::done; });
+      [](std::span<const Transfer>) { return Status::done; });
 }
 
 template <class Try>
-Result SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
+Status SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
   Fabric& fabric = spill_.pool->fabric();
-  if (std::ranges::any_of(slabs, spill_.unresponsive.has)) return Result::lost;
+  if (std::ranges::any_of(slabs, spill_.unresponsive.has)) return Status::lost;
   for (Duration limit = time_limits::kRead;; limit *= 2) {  // perhaps it is the network that is slow
-    const Result result = try_it(Deadline{std::min(deadline.at, fabric.in(limit).at)});
-    if (result != Result::timed_out) return result;
+    const Status status = try_it(Deadline{std::min(deadline.at, fabric.in(limit).at)});
+    if (status != Status::timed_out) return status;
     if (std::ranges::any_of(slabs, [this](std::uint64_t slab) { return waits_for_unresponsive(slab); })) {
-      return Result::lost;
+      return Status::lost;
     }
-    if (fabric.now() >= deadline.at) return Result::timed_out;
+    if (fabric.now() >= deadline.at) return Status::timed_out;
   }
 }
 
-Result SpilledLane::read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
+Status SpilledLane::read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
   return try_pool(slabs, deadline, [&](Deadline until) { return pool_->read(list, until); });
 }
 
-Result SpilledLane::write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+Status SpilledLane::write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
                                Deadline deadline) {
   return try_pool(slabs, deadline, [&](Deadline until) { return renewing(pool_->write(list, until)); });
 }
 
-Result SpilledLane::discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status SpilledLane::discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   return try_pool({&slab, 1}, deadline, [&](Deadline until) { return renewing(pool_->discard(offset, bytes, until)); });
 }
 
 // A lane that gave up a write begins no other before that one is over, which may take as long as a node does not
 // answer.
-Result SpilledLane::renewing(Result result) {
-  if (result == Result::timed_out) pool_ = spill_.pool->open_lane();
-  return result;
+Status SpilledLane::renewing(Status status) {
+  if (status == Status::timed_out) pool_ = spill_.pool->open_lane();
+  return status;
 }
 
-Result SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
   for (const Transfer& transfer : list) {
     const std::span<const std::byte> bytes(transfer.local.adapter_data(), transfer.local.bytes());
-    const Result result = result_of(spill_.file.put(transfer.offset, bytes, clock_of(deadline)));
-    if (result != Result::done) return result;
+    const Status status = status_of(spill_.file.put(transfer.offset, bytes, clock_of(deadline)));
+    if (status != Status::done) return status;
   }
-  return Result::done;
+  return Status::done;
 }
 
-Result SpilledLane::take(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledLane::take(std::span<const Transfer> list, Deadline deadline) {
   for (const Transfer& transfer : list) {
     const std::span<std::byte> into(transfer.local.adapter_data(), transfer.local.bytes());
-    if (!spill_.file.take(transfer.offset, into, clock_of(deadline))) return Result::timed_out;
+    if (!spill_.file.take(transfer.offset, into, clock_of(deadline))) return Status::timed_out;
   }
-  return Result::done;
+  return Status::done;
 }
 
 // ---- To discard
 
-Result SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   const std::uint64_t end = std::min(offset + bytes, spill_.pool->bytes());
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t slab = at / spill_.slab_bytes;
     const std::uint64_t slab_begin = slab * spill_.slab_bytes;
     const std::uint64_t here = std::min(end, slab_begin + bytes_of(slab)) - at;
-    Result result = result_of(spill_.file.clear(at, here, clock_of(deadline)));
-    if (result == Result::done) {
-      result = here == bytes_of(slab) ? discard_whole(slab, deadline)
+    Status status = status_of(spill_.file.clear(at, here, clock_of(deadline)));
+    if (status == Status::done) {
+      status = here == bytes_of(slab) ? discard_whole(slab, deadline)
                                       : at_slab(
                                             slab, deadline, [&] { return discard_pool(slab, at, here, deadline); },
-                                            [] { return Result::done; });
+                                            [] { return Status::done; });
     }
-    if (result != Result::done) return result;
+    if (status != Status::done) return status;
     at += here;
   }
-  return Result::done;
+  return Status::done;
 }
 
-Result SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
-  if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
-  const Result result = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
-  const bool stays = result == Result::lost;  // at a node that does not answer
-  if (result == Result::done || stays) spill_.states.set_in_file(slab, stays);
+Status SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
+  if (!spill_.states.move(slab, clock_of(deadline))) return Status::timed_out;
+  const Status status = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
+  const bool stays = status == Status::lost;  // at a node that does not answer
+  if (status == Status::done || stays) spill_.states.set_in_file(slab, stays);
   spill_.states.end_move(slab);
-  return stays ? Result::done : result;
+  return stays ? Status::done : status;
 }
 
 // ---- Between pool and file
 
 // Does nothing if another thread has seen to it. Afterwards nothing of the slab is in the pool, but at a node that does
 // not answer: that is overwritten when the slab is brought back.
-Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
-  if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
-  Result result = Result::done;
+Status SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
+  if (!spill_.states.move(slab, clock_of(deadline))) return Status::timed_out;
+  Status status = Status::done;
   if (!spill_.states.in_file(slab)) {
-    result = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
-    if (result == Result::lost) result = Result::done;
-    if (result == Result::done) spill_.states.set_in_file(slab, true);
+    status = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
+    if (status == Status::lost) status = Status::done;
+    if (status == Status::done) spill_.states.set_in_file(slab, true);
   }
   spill_.states.end_move(slab);
-  return result;
+  return status;
 }
 
 // If it is in the file alone, and there is room for it; now and then, by one lane, and not for long: the file can
@@ -230,7 +230,7 @@ void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(soon))) return;
   if (spill_.states.in_file(slab)) {
     spill_.next_try = Clock::now() + 2 * time_limits::kBringBack;
-    if (fill(slab, soon) == Result::done) {
+    if (fill(slab, soon) == Status::done) {
       spill_.states.set_in_file(slab, false);
       spill_.next_try = Clock::time_point{};
     }
@@ -239,15 +239,15 @@ void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
 }
 
 // Overwrites what the slab had in the pool, if an earlier attempt failed.
-Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
+Status SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
   const std::uint64_t begin = slab * spill_.slab_bytes;
   for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
     const Transfer transfer{begin + done, {carried_.data(), std::min(kCarriedAtOnce, bytes_of(slab) - done)}};
-    if (const Result taken = take({&transfer, 1}, deadline); taken != Result::done) return taken;
-    const Result written = renewing(pool_->write({&transfer, 1}, deadline));
-    if (written != Result::done) return written;
+    if (const Status taken = take({&transfer, 1}, deadline); taken != Status::done) return taken;
+    const Status written = renewing(pool_->write({&transfer, 1}, deadline));
+    if (written != Status::done) return written;
   }
-  return Result::done;
+  return Status::done;
 }
 
 }  // namespace farside::far

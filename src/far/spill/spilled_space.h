@@ -68,9 +68,9 @@ class SpilledLane final : public Lane {
  public:
   explicit SpilledLane(Spill& spill);
 
-  [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
-  [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
-  [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
+  [[nodiscard]] Status read(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Status write(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
 
  private:
   using Clock = SpillFile::Clock;
@@ -80,31 +80,31 @@ class SpilledLane final : public Lane {
 
   /// Does `on_pool` or `on_file` with the pieces of `list`, slab by slab, wherever each is.
   template <class OnPool, class OnFile>
-  [[nodiscard]] Result slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file);
+  [[nodiscard]] Status slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file);
   template <class OnPool, class OnFile>
-  [[nodiscard]] Result at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file);
+  [[nodiscard]] Status at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file);
 
   /// Tries the pool, with more time each time. Returns lost when nodes that do not answer are all that it waits for.
   template <class Try>
-  [[nodiscard]] Result try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it);
-  [[nodiscard]] Result read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+  [[nodiscard]] Status try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it);
+  [[nodiscard]] Status read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
                                  Deadline deadline);
-  [[nodiscard]] Result write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+  [[nodiscard]] Status write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
                                   Deadline deadline);
-  [[nodiscard]] Result discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
+  [[nodiscard]] Status discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
   /// For the result of a call that writes to the pool.
-  [[nodiscard]] Result renewing(Result result);
+  [[nodiscard]] Status renewing(Status status);
   [[nodiscard]] bool waits_for_unresponsive(std::uint64_t slab) const {
     return spill_.unresponsive.has(slab) || spill_.unresponsive.may_have_room(slab);
   }
 
-  [[nodiscard]] Result put(std::span<const Transfer> list, Deadline deadline);
-  [[nodiscard]] Result take(std::span<const Transfer> list, Deadline deadline);
-  [[nodiscard]] Result discard_whole(std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Status put(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Status take(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Status discard_whole(std::uint64_t slab, Deadline deadline);
 
-  [[nodiscard]] Result leave_to_file(std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Status leave_to_file(std::uint64_t slab, Deadline deadline);
   void bring_back(std::uint64_t slab, Deadline deadline);
-  [[nodiscard]] Result fill(std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Status fill(std::uint64_t slab, Deadline deadline);
   [[nodiscard]] std::uint64_t bytes_of(std::uint64_t slab) const;
 
   Spill& spill_;

@@ -12,7 +12,7 @@
 
 namespace farside::gas {
 
-using comm::Ended;
+using comm::Status;
 using team::Rank;
 
 Accessor::Accessor(PageMemory& memory)
@@ -25,7 +25,7 @@ Accessor::Accessor(PageMemory& memory)
 
 // ---- One at a time
 
-Ended Accessor::get(const PagePart& part, Deadline deadline) {
+Status Accessor::get(const PagePart& part, Deadline deadline) {
   if (const KnownPlace* const known = this->known(part.page)) {
     const bool still_holds = memory_.rules().looks_after_reading || holds(*known);
     const RemoteSpan there{known->region, known->offset + part.offset, part.local.bytes()};
@@ -38,7 +38,7 @@ Ended Accessor::get(const PagePart& part, Deadline deadline) {
 
 // Nothing is noted down of a part, since what this thread knows stays as it is: a place that holds when the bytes have
 // come has held when they were asked for.
-Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
+Status Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
   const auto place_that_holds = [this](PageId page) {
     const KnownPlace* const known = this->known(page);
     if (known == nullptr || !memory_.rules().looks_after_reading) return known;
@@ -57,7 +57,7 @@ Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
 }
 
 // The same steps as of many at once, without their lists.
-Ended Accessor::put(const PagePart& part, Deadline deadline) {
+Status Accessor::put(const PagePart& part, Deadline deadline) {
   assert_in_tests(transfers_.empty(), "no transfer is open that the end of a put's hold would leave without one");
   settle_now_and_then();
   const KnownPlace* const known = this->known(part.page);
@@ -75,57 +75,58 @@ Ended Accessor::put(const PagePart& part, Deadline deadline) {
     return {};
   }
   written_.push_back(owner);
-  return give_up(comm::ended_with(outcome, owner));
+  return give_up(comm::status_with(outcome, owner));
 }
 
-comm::Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
-                                             Deadline deadline) {
+Result<std::uint64_t, comm::Status> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                                        Deadline deadline) {
   return act_on_word(
       page, offset, [&](RemoteWord<AtomicWord> word) { return channel_->fetch_add(word, addend, deadline); }, deadline);
 }
 
-comm::Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                                std::uint64_t desired, Deadline deadline) {
+Result<std::uint64_t, comm::Status> Accessor::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                           std::uint64_t desired, Deadline deadline) {
   return act_on_word(
       page, offset,
       [&](RemoteWord<AtomicWord> word) { return channel_->compare_swap(word, expected, desired, deadline); }, deadline);
 }
 
 template <class Act>
-comm::Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
+Result<std::uint64_t, comm::Status> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act,
+                                                          Deadline deadline) {
   assert_that(transfers_.empty(), "no transfer is open that the end of an atomic's hold would leave without one");
   for (settle_now_and_then();;) {
     if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
     const Found found = find(page, deadline);
-    if (!found.ended.done()) return {found.ended, 0};
+    if (!found.status.done()) return {found.status, 0};
     const KnownPlace& known = *found.known;
-    if (const Ended settled = settle_at(known.place.owner, deadline); !settled.done()) return {settled, 0};
-    if (const Ended earlier = await_puts(deadline); !earlier.done()) return {give_up(earlier), 0};
+    if (const Status settled = settle_at(known.place.owner, deadline); !settled.done()) return {settled, 0};
+    if (const Status earlier = await_puts(deadline); !earlier.done()) return {give_up(earlier), 0};
     if (!holder_->cover(page, known.sampled)) {
       known_[memory_.layout().cached_at(page)] = {};
       continue;
     }
-    const Fetched old = act(known.region->template word<AtomicWord>(known.offset + offset));
+    const Result<std::uint64_t> old = act(known.region->template word<AtomicWord>(known.offset + offset));
     if (old.done()) {
       holder_->let_go();
       return {{}, old.value};
     }
     written_.push_back(known.place.owner);
-    return {give_up(comm::ended_with(old.outcome, known.place.owner)), 0};
+    return {give_up(comm::status_with(old.status, known.place.owner)), 0};
   }
 }
 
 Accessor::Found Accessor::find(PageId page, Deadline deadline) {
   for (;;) {
     if (const KnownPlace* const known = this->known(page); known != nullptr && holds(*known)) return {{}, known};
-    if (const Ended asked = directory_.register_and_look({&page, 1}, answers_, deadline); !asked.done()) {
+    if (const Status asked = directory_.register_and_look({&page, 1}, answers_, deadline); !asked.done()) {
       return {asked};
     }
     if (const KnownPlace& known = answers_.front(); !known.place.moving || !memory_.rules().keeps_only_what_rests) {
       keep(known);
       return {{}, this->known(page)};
     }
-    if (const Ended rests = directory_.await_rest(page, deadline); !rests.done()) return {rests};
+    if (const Status rests = directory_.await_rest(page, deadline); !rests.done()) return {rests};
   }
 }
 
@@ -174,22 +175,22 @@ void Accessor::post(const Run& run, LocalSpan local, bool is_put) {
   }
 }
 
-Ended Accessor::finish(Deadline deadline) {
+Status Accessor::finish(Deadline deadline) {
   for (;;) {
-    if (const Ended ended = await_posted(deadline); !ended.done()) return give_up(ended);
+    if (const Status status = await_posted(deadline); !status.done()) return give_up(status);
     if (transfers_.empty()) return {};
     if (memory_.fabric().now() >= deadline.at) return give_up({Outcome::timed_out, {}});
-    if (const Ended ended = post_rest(deadline); !ended.done()) return give_up(ended);
+    if (const Status status = post_rest(deadline); !status.done()) return give_up(status);
   }
 }
 
-Ended Accessor::await_posted(Deadline deadline) {
+Status Accessor::await_posted(Deadline deadline) {
   const Outcome outcome = batch_->wait(deadline);
   if (outcome == Outcome::timed_out) return {outcome, {}};
-  if (const Ended flushed = await_puts(deadline); !flushed.done()) return flushed;
+  if (const Status flushed = await_puts(deadline); !flushed.done()) return flushed;
   // The batch does not say which of the gets has failed, so all are done again, unless that is of no use.
-  const Ended ended = outcome == Outcome::done ? Ended{} : judge_failure(outcome);
-  if (!ended.done()) return ended;
+  const Status status = outcome == Outcome::done ? Status{} : judge_failure(outcome);
+  if (!status.done()) return status;
   std::erase_if(transfers_, [&](Transfer& transfer) {
     if (!transfer.posted) return false;
     transfer.posted = false;
@@ -201,12 +202,12 @@ Ended Accessor::await_posted(Deadline deadline) {
 }
 
 // All that was put is visible, or its owner is gone for good.
-Ended Accessor::await_puts(Deadline deadline) {
-  Ended all;
+Status Accessor::await_puts(Deadline deadline) {
+  Status all;
   if (memory_.rules().flushes_before_letting_go) {
     std::erase_if(written_, [&](Rank owner) {
       const Outcome flushed = channel_->flush(owner, deadline);
-      if (flushed != Outcome::done && all.done()) all = comm::ended_with(flushed, owner);
+      if (flushed != Outcome::done && all.done()) all = comm::status_with(flushed, owner);
       return flushed == Outcome::done;
     });
   } else {
@@ -217,21 +218,21 @@ Ended Accessor::await_puts(Deadline deadline) {
 }
 
 // An owner that is lost does not matter to gets from a page which has left it before.
-Ended Accessor::judge_failure(Outcome outcome) {
+Status Accessor::judge_failure(Outcome outcome) {
   for (const Transfer& transfer : transfers_) {
     if (!transfer.posted || transfer.is_put || !memory_.fabric().lost(transfer.owner)) continue;
     if (memory_.own_revoked(transfer.part.page).load() == transfer.sampled)
-      return comm::ended_with(outcome, transfer.owner);
+      return comm::status_with(outcome, transfer.owner);
   }
   const bool is_stale = std::ranges::any_of(transfers_, [&](const Transfer& transfer) {
     return transfer.posted && !transfer.is_put && memory_.own_revoked(transfer.part.page).load() != transfer.sampled;
   });
-  return is_stale ? Ended{} : Ended{outcome, {}};
+  return is_stale ? Status{} : Status{outcome, {}};
 }
 
 // Whatever was put may still land. Where no other hold is free it stays under this one: `written_` has its owner, so
 // that the next put awaits it first.
-Ended Accessor::give_up(Ended ended) {
+Status Accessor::give_up(Status status) {
   (void)batch_->wait(memory_.fabric().in({}));  // no local memory is touched once this has returned
   transfers_.clear();
   holder_->give_up();
@@ -248,7 +249,7 @@ Ended Accessor::give_up(Ended ended) {
     settling_backoff_.reset();
     next_settling_ = memory_.fabric().now() + settling_backoff_.next();
   }
-  return ended;
+  return status;
 }
 
 void Accessor::cancel() noexcept {
@@ -280,7 +281,7 @@ bool Accessor::is_in_doubt(Rank owner) const {
   return std::ranges::any_of(doubts_, [owner](const Doubt& doubt) { return std::ranges::count(doubt.owners, owner); });
 }
 
-Ended Accessor::settle_at(Rank owner, Deadline deadline) {
+Status Accessor::settle_at(Rank owner, Deadline deadline) {
   if (!is_in_doubt(owner)) return {};
   if (!is_over(owner, deadline)) return {Outcome::timed_out, {}};
   std::erase_if(doubts_, [owner](Doubt& doubt) {
@@ -320,14 +321,14 @@ void Accessor::part(Deadline deadline) noexcept {
 
 // ----
 
-Ended Accessor::post_rest(Deadline deadline) {
+Status Accessor::post_rest(Deadline deadline) {
   asked_.clear();
   for (const Transfer& transfer : transfers_) {
     if (!transfer.posted) asked_.push_back(transfer.part.page);
   }
   std::ranges::sort(asked_);
   asked_.erase(std::unique(asked_.begin(), asked_.end()), asked_.end());
-  if (const Ended asked = directory_.register_and_look(asked_, answers_, deadline); !asked.done()) return asked;
+  if (const Status asked = directory_.register_and_look(asked_, answers_, deadline); !asked.done()) return asked;
   assert_that(answers_.size() == asked_.size(), "each page that was asked for has an answer");
 
   for (const KnownPlace& answer : answers_) {
@@ -336,7 +337,7 @@ Ended Accessor::post_rest(Deadline deadline) {
   for (const Transfer& transfer : transfers_) {
     if (transfer.posted || !transfer.is_put || doubts_.empty()) continue;
     const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
-    if (const Ended settled = settle_at(answer.place.owner, deadline); !settled.done()) return settled;
+    if (const Status settled = settle_at(answer.place.owner, deadline); !settled.done()) return settled;
   }
   std::optional<PageId> awaited;
   for (Transfer& transfer : transfers_) {
@@ -348,27 +349,27 @@ Ended Accessor::post_rest(Deadline deadline) {
       if (claim(transfer, answer)) post(run, part.local, transfer.is_put);
     } else if (transfer.is_put || (answer.place.closed && memory_.rules().closes_when_passing)) {
       awaited = transfer.part.page;
-    } else if (const Ended got = get_while_moving(transfer, answer.place, deadline); !got.done()) {
+    } else if (const Status got = get_while_moving(transfer, answer.place, deadline); !got.done()) {
       return got;
     }
   }
   std::erase_if(transfers_, [](const Transfer& transfer) { return transfer.part.page == KnownPlace::kNone; });
   const bool is_idle = std::ranges::none_of(transfers_, &Transfer::posted);
-  return awaited && is_idle ? directory_.await_rest(*awaited, deadline) : Ended{};
+  return awaited && is_idle ? directory_.await_rest(*awaited, deadline) : Status{};
 }
 
 // No rank changes a page that is being moved, so the bytes at its old place are current, if the same rank was still
 // moving it when they had come. (A get whose page is done with gets the page kNone.)
-Ended Accessor::get_while_moving(Transfer& transfer, const Location& place, Deadline deadline) {
+Status Accessor::get_while_moving(Transfer& transfer, const Location& place, Deadline deadline) {
   PagePart& part = transfer.part;
   const Outcome read = channel_->read(part.local, memory_.in_slot(place, part.offset, part.local.bytes()), deadline);
   Location after = place;
   if (memory_.rules().looks_again_while_moving) {
-    if (const Ended looked = directory_.look({&part.page, 1}, {&after, 1}, deadline); !looked.done()) return looked;
+    if (const Status looked = directory_.look({&part.page, 1}, {&after, 1}, deadline); !looked.done()) return looked;
   }
   if (after.word() != place.word()) return {};
   if (read == Outcome::done) part.page = KnownPlace::kNone;
-  return comm::ended_with(read, place.owner);
+  return comm::status_with(read, place.owner);
 }
 
 }  // namespace farside::gas

@@ -28,19 +28,20 @@ class Accessor {
   [[nodiscard]] Channel& channel() const noexcept { return *channel_; }
   [[nodiscard]] PageDirectory& directory() noexcept { return directory_; }
 
-  comm::Ended get(const PagePart& part, Deadline deadline);
+  comm::Status get(const PagePart& part, Deadline deadline);
   /// Gets many parts, all under way at once.
-  comm::Ended get(std::span<const PagePart> parts, Deadline deadline);
-  comm::Ended put(const PagePart& part, Deadline deadline);
+  comm::Status get(std::span<const PagePart> parts, Deadline deadline);
+  comm::Status put(const PagePart& part, Deadline deadline);
   /// On an aligned word of a page.
-  comm::Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
-  comm::Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                        std::uint64_t desired, Deadline deadline);
+  Result<std::uint64_t, comm::Status> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                                Deadline deadline);
+  Result<std::uint64_t, comm::Status> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                   std::uint64_t desired, Deadline deadline);
 
   // Many at once: begun here, and under way until `finish`. They may go on in the pages that follow.
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
-  comm::Ended finish(Deadline deadline);
+  comm::Status finish(Deadline deadline);
   /// Something was begun and not awaited.
   [[nodiscard]] bool is_open() const noexcept { return !transfers_.empty(); }
   /// Ends what was begun, for an exception that is to leave: its buffers are not touched afterwards. What is under way
@@ -62,7 +63,7 @@ class Accessor {
 
   /// Finds the place of the page; waits while it is being moved. The pointer holds until the next call.
   struct Found {
-    comm::Ended ended;
+    comm::Status status;
     const KnownPlace* known = nullptr;
   };
   Found find(PageId page, Deadline deadline);
@@ -108,20 +109,20 @@ class Accessor {
   void keep(const KnownPlace& known) { known_[memory_.layout().cached_at(known.page)] = known; }
 
   /// Awaits what is posted, and forgets what has succeeded.
-  comm::Ended await_posted(Deadline deadline);
-  comm::Ended await_puts(Deadline deadline);
-  comm::Ended judge_failure(Outcome outcome);
+  comm::Status await_posted(Deadline deadline);
+  comm::Status await_puts(Deadline deadline);
+  comm::Status judge_failure(Outcome outcome);
   /// Posts what is not yet posted, having asked where it is to go.
-  comm::Ended post_rest(Deadline deadline);
-  comm::Ended get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
-  comm::Ended give_up(comm::Ended ended);
+  comm::Status post_rest(Deadline deadline);
+  comm::Status get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
+  comm::Status give_up(comm::Status status);
   /// Nothing lands at `owner` any more that was given up. False when that is not known in time.
   [[nodiscard]] bool is_over(team::Rank owner, Deadline deadline);
   [[nodiscard]] bool is_in_doubt(team::Rank owner) const;
-  comm::Ended settle_at(team::Rank owner, Deadline deadline);
+  comm::Status settle_at(team::Rank owner, Deadline deadline);
 
   template <class Act>
-  comm::Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
+  Result<std::uint64_t, comm::Status> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
 
   PageMemory& memory_;
   std::unique_ptr<Channel> channel_;

@@ -10,7 +10,7 @@ namespace farside::gas {
 
 namespace {
 
-using comm::Ended;
+using comm::Status;
 using team::Rank;
 
 // The most that is locked at once: others wait for these pages until all have been copied.
@@ -31,31 +31,31 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   for (Pauses pauses(memory_.fabric()); !wanted.empty();) {
     const std::size_t before = wanted.size();
     accessor_.settle_now_and_then();  // what this thread has given up itself keeps its pages where they are
-    const Ended tried = own_each(wanted, moved, deadline);
+    const Status tried = own_each(wanted, moved, deadline);
     if (moved.full) break;
     // A loss that has ended a round may have to become known before the next can do without the lost rank's pages.
     if (tried.outcome == Outcome::timed_out || (wanted.size() == before && !pauses.sleep(deadline))) {
-      moved.ended = {Outcome::timed_out, {}};
+      moved.status = {Outcome::timed_out, {}};
       break;
     }
   }
   return moved;
 }
 
-Ended Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
+Status Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
   std::vector<PageId> left;
-  Ended first;
+  Status first;
   const std::uint64_t part = kRoundsLookedAt * at_once();
   for (std::size_t at = 0; at < wanted.size(); at += part) {
     const std::size_t end = std::min(wanted.size(), at + part);
     std::vector<PageId> some(wanted.begin() + static_cast<std::ptrdiff_t>(at),
                              wanted.begin() + static_cast<std::ptrdiff_t>(end));
-    const Ended ended = own_some(some, moved, deadline);
+    const Status status = own_some(some, moved, deadline);
     left.insert(left.end(), some.begin(), some.end());
-    if (first.done()) first = ended;
-    if (moved.full || ended.outcome == Outcome::timed_out) {
+    if (first.done()) first = status;
+    if (moved.full || status.outcome == Outcome::timed_out) {
       left.insert(left.end(), wanted.begin() + static_cast<std::ptrdiff_t>(end), wanted.end());
-      first = ended;
+      first = status;
       break;
     }
   }
@@ -63,17 +63,17 @@ Ended Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
   return first;
 }
 
-Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
+Status Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
   std::vector<Location> places;
-  Ended ended = find(wanted, places, moved, deadline);
-  assert_that(!ended.done() || places.size() == wanted.size(), "each page that is wanted has its place");
+  Status status = find(wanted, places, moved, deadline);
+  assert_that(!status.done() || places.size() == wanted.size(), "each page that is wanted has its place");
   std::vector<PageId> published;
-  for (std::size_t at = 0; ended.done() && !moved.full && at < places.size(); at += at_once()) {
+  for (std::size_t at = 0; status.done() && !moved.full && at < places.size(); at += at_once()) {
     const std::size_t count = std::min(places.size() - at, at_once());
     Moves moves;
-    ended =
+    status =
         lock(std::span(wanted).subspan(at, count), std::span(places).subspan(at, count), moves, moved.full, deadline);
-    if (ended.done()) ended = bring(moves, deadline);
+    if (status.done()) status = bring(moves, deadline);
     unlock(moves);
     for (const Move& move : moves) {
       if (!move.published) continue;
@@ -83,16 +83,16 @@ Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
   }
   moved.pages += published.size();
   std::erase_if(wanted, [&](PageId page) { return std::ranges::binary_search(published, page); });
-  return ended;
+  return status;
 }
 
-Ended Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline) {
+Status Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline) {
   const auto leave_out = [&moved](PageId page, Rank lost) {
     moved.lost.push_back(page);
-    moved.ended = {Outcome::peer_lost, lost};
+    moved.status = {Outcome::peer_lost, lost};
   };
   std::vector<Location> found(wanted.size());
-  const Ended looked = directory_.look(wanted, found, deadline);
+  const Status looked = directory_.look(wanted, found, deadline);
   if (looked.lost) {
     std::erase_if(wanted, [&](PageId page) {
       const bool is_lost = memory_.layout().home_of(page) == *looked.lost;
@@ -123,11 +123,11 @@ std::uint64_t Mover::at_once() const {
 
 // ---- Locking
 
-Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
-                  Deadline deadline) {
+Status Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
+                   Deadline deadline) {
   const GasRules& rules = memory_.rules();
   std::vector<Location> before;
-  Ended ended;
+  Status status;
   full = false;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     Location lock = places[i].locked();
@@ -138,8 +138,8 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> place
     }
     locks_.erase(pages[i]);
     const Reclaimer::Slot slot = reclaimer_.take(deadline);
-    ended = slot.ended;
-    full = ended.done() && !slot.slot && moves.empty();
+    status = slot.status;
+    full = status.done() && !slot.slot && moves.empty();
     if (!slot.slot) break;
     before.push_back(places[i]);
     moves.push_back({pages[i], lock, *slot.slot, std::vector<Sharers>(memory_.layout().sharer_words())});
@@ -153,7 +153,7 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> place
     batch.compare_swap(memory_.place(moves[i].page), before[i].word(), moves[i].lock.word(), seen[i]);
   }
   const Outcome swapped = batch.wait(deadline);
-  if (swapped != Outcome::done && ended.done()) ended = directory_.ended_at_homes(pages, swapped);
+  if (swapped != Outcome::done && status.done()) status = directory_.status_at_homes(pages, swapped);
   Moves locked;
   for (std::size_t i = 0; i < moves.size(); ++i) {
     if (seen[i] == before[i].word()) {
@@ -163,7 +163,7 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> place
     }
   }
   moves = std::move(locked);
-  return ended;
+  return status;
 }
 
 // A rank that lost its lock to another finds another word, and does no harm.
@@ -182,27 +182,27 @@ void Mover::unlock(const Moves& moves) {
 
 // ---- Bringing what is locked
 
-Ended Mover::bring(Moves& moves, Deadline deadline) {
-  if (const Ended silent = silence(moves, deadline); !silent.done()) return silent;
-  if (const Ended copied = copy(moves, deadline); !copied.done()) return copied;
-  const Ended published = publish(moves, deadline);
+Status Mover::bring(Moves& moves, Deadline deadline) {
+  if (const Status silent = silence(moves, deadline); !silent.done()) return silent;
+  if (const Status copied = copy(moves, deadline); !copied.done()) return copied;
+  const Status published = publish(moves, deadline);
   if (memory_.rules().forgets_after_publishing) forget_sharers(moves, deadline);
   return published;
 }
 
-Ended Mover::silence(Moves& moves, Deadline deadline) {
+Status Mover::silence(Moves& moves, Deadline deadline) {
   if (memory_.rules().locks_before_reading_sharers) {
-    if (const Ended read = read_sharers(moves, deadline); !read.done()) return read;
+    if (const Status read = read_sharers(moves, deadline); !read.done()) return read;
   }
-  if (const Ended revoked = revoke(moves, deadline); !revoked.done()) return revoked;
+  if (const Status revoked = revoke(moves, deadline); !revoked.done()) return revoked;
   if (!memory_.rules().forgets_after_publishing) forget_sharers(moves, deadline);
   if (memory_.rules().awaits_holds) {
-    if (const Ended awaited = await_holds(moves, deadline); !awaited.done()) return awaited;
+    if (const Status awaited = await_holds(moves, deadline); !awaited.done()) return awaited;
   }
   return pass_lost(moves, deadline);
 }
 
-Ended Mover::read_sharers(Moves& moves, Deadline deadline) {
+Status Mover::read_sharers(Moves& moves, Deadline deadline) {
   const std::uint64_t words = memory_.layout().sharer_words();
   std::vector<std::uint64_t> read(moves.size() * words);
   Batch batch(channel_);
@@ -212,11 +212,11 @@ Ended Mover::read_sharers(Moves& moves, Deadline deadline) {
   }
   const Outcome outcome = batch.wait(deadline);
   for (std::size_t i = 0; i < read.size(); ++i) moves[i / words].sharers[i % words] = Sharers::from_word(read[i]);
-  return directory_.ended_at_homes(pages_of(moves), outcome);
+  return directory_.status_at_homes(pages_of(moves), outcome);
 }
 
 // Those that are lost are left out. When one dies meanwhile, all are told again, which does no harm.
-Ended Mover::revoke(Moves& moves, Deadline deadline) {
+Status Mover::revoke(Moves& moves, Deadline deadline) {
   for (;;) {
     std::vector<std::pair<Rank, PageId>> told;
     for (const Move& move : moves) {
@@ -242,7 +242,7 @@ Ended Mover::revoke(Moves& moves, Deadline deadline) {
 
 // ---- The page itself
 
-Ended Mover::copy(const Moves& moves, Deadline deadline) {
+Status Mover::copy(const Moves& moves, Deadline deadline) {
   Batch batch(channel_);
   for (const Move& move : moves) {
     if (move.given_up) continue;
@@ -256,7 +256,7 @@ Ended Mover::copy(const Moves& moves, Deadline deadline) {
   return {outcome, lost == moves.end() ? std::nullopt : std::optional(lost->lock.owner)};
 }
 
-Ended Mover::publish(Moves& moves, Deadline deadline) {
+Status Mover::publish(Moves& moves, Deadline deadline) {
   const GasRules& rules = memory_.rules();
   std::vector<std::uint64_t> seen(moves.size());
   std::vector<std::uint64_t> words(moves.size());
@@ -283,7 +283,7 @@ Ended Mover::publish(Moves& moves, Deadline deadline) {
     if (move.published) memory_.slots().fill(move.slot, move.page);
     if (move.in_doubt) memory_.slots().fill(move.slot, move.page, move.lock);
   }
-  return directory_.ended_at_homes(pages_of(moves), outcome);
+  return directory_.status_at_homes(pages_of(moves), outcome);
 }
 
 // Except words in which a rank has registered since they were read: it may know the new place.

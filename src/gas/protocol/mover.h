@@ -50,30 +50,30 @@ class Mover {
 
   /// Tries each of `wanted` once, a part after the other, so that the cost grows with their number. Those that have
   /// come, or are lost, are not `wanted` any more.
-  comm::Ended own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
+  comm::Status own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// The same for a part.
-  comm::Ended own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
+  comm::Status own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// Those that are not here, and where they are.
-  comm::Ended find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
+  comm::Status find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots.
-  comm::Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
-                   Deadline deadline);
-  comm::Ended bring(Moves& moves, Deadline deadline);
-  comm::Ended read_sharers(Moves& moves, Deadline deadline);
+  comm::Status lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
+                    Deadline deadline);
+  comm::Status bring(Moves& moves, Deadline deadline);
+  comm::Status read_sharers(Moves& moves, Deadline deadline);
   /// Guarantees that afterwards no rank writes to the places of the pages, except pages that were given up for now.
-  comm::Ended silence(Moves& moves, Deadline deadline);
-  comm::Ended revoke(Moves& moves, Deadline deadline);
-  comm::Ended await_holds(Moves& moves, Deadline deadline);
-  comm::Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
-  comm::Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
+  comm::Status silence(Moves& moves, Deadline deadline);
+  comm::Status revoke(Moves& moves, Deadline deadline);
+  comm::Status await_holds(Moves& moves, Deadline deadline);
+  comm::Status find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
+  comm::Status await_hold(const Held& held, Moves& moves, Deadline deadline);
   /// Its pages stay where they are for now, if nothing says how long it lasts.
   [[nodiscard]] bool leaves_to_its_rank(const Hold& hold, Moves& moves) const;
   /// Goes on without those that are out of the team, though what they wrote may still land. Pages of others that are
   /// lost stay where they are for now.
-  comm::Ended pass_lost(Moves& moves, Deadline deadline);
-  comm::Ended distrust(team::Rank at, team::Rank lost, Deadline deadline);
-  comm::Ended copy(const Moves& moves, Deadline deadline);
-  comm::Ended publish(Moves& moves, Deadline deadline);
+  comm::Status pass_lost(Moves& moves, Deadline deadline);
+  comm::Status distrust(team::Rank at, team::Rank lost, Deadline deadline);
+  comm::Status copy(const Moves& moves, Deadline deadline);
+  comm::Status publish(Moves& moves, Deadline deadline);
   void forget_sharers(const Moves& moves, Deadline deadline);
   void unlock(const Moves& moves);
 

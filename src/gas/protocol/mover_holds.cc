@@ -7,19 +7,19 @@
 
 namespace farside::gas {
 
-using comm::Ended;
+using comm::Status;
 
-Ended Mover::await_holds(Moves& moves, Deadline deadline) {
+Status Mover::await_holds(Moves& moves, Deadline deadline) {
   std::vector<Held> held;
-  if (const Ended found = find_holds(moves, held, deadline); !found.done()) return found;
+  if (const Status found = find_holds(moves, held, deadline); !found.done()) return found;
   for (const Held& one : held) {
-    if (const Ended awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
+    if (const Status awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
   }
   return {};
 }
 
 // Again from the beginning when one of the sharers is lost meanwhile.
-Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
+Status Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
   for (;;) {
     held.clear();
     std::set<team::Rank> ranks;
@@ -51,17 +51,17 @@ Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline de
 }
 
 // Until it was let go. A put's hold that stays belongs to a rank that has stopped.
-Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
+Status Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
   const Hold hold = Hold::from_word(held.word);
   const auto concerns = [&](const Move& move) { return !move.given_up && hold.has(move.page); };
   if (std::ranges::none_of(moves, concerns)) return {};
   if (leaves_to_its_rank(hold, moves)) return {};
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
-    const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
-    if (now.outcome == Outcome::timed_out) return comm::ended_with(now.outcome, held.rank);
-    if (now.outcome == Outcome::link_lost) {  // says nothing of the hold
-      if (!pauses.sleep(deadline)) return comm::ended_with(Outcome::timed_out, held.rank);
+    const Result<std::uint64_t> now = channel_.load(memory_.hold(held.rank, held.index), deadline);
+    if (now.status == Outcome::timed_out) return comm::status_with(now.status, held.rank);
+    if (now.status == Outcome::link_lost) {  // says nothing of the hold
+      if (!pauses.sleep(deadline)) return comm::status_with(Outcome::timed_out, held.rank);
       continue;
     }
     const bool stays =
@@ -71,7 +71,7 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
     if (now.done() && held.rank != memory_.self() && watch.stands_still(now.value)) {
       if (!memory_.rules().evicts_before_passing) return {};
       const Outcome evicted = memory_.team().evict(held.rank, deadline);
-      if (evicted == Outcome::timed_out) return comm::ended_with(evicted, held.rank);
+      if (evicted == Outcome::timed_out) return comm::status_with(evicted, held.rank);
     } else if (!pauses.sleep(deadline)) {
       return {Outcome::timed_out, {}};
     }
@@ -85,7 +85,7 @@ bool Mover::leaves_to_its_rank(const Hold& hold, Moves& moves) const {
   return true;
 }
 
-Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
+Status Mover::pass_lost(Moves& moves, Deadline deadline) {
   std::vector<Move*> closed;
   for (Move& move : moves) {
     if (move.given_up) continue;
@@ -96,15 +96,16 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
                     std::ranges::any_of(lost, [this](team::Rank rank) { return !memory_.team().is_out(rank); });
     if (move.given_up || lost.empty()) continue;
     for (const team::Rank rank : lost) {
-      if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
+      if (const Status told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
     }
     closed.push_back(&move);
   }
   if (!memory_.rules().closes_when_passing) return {};
   for (Move* const move : closed) {
     const Location lock = move->lock.without_gets();
-    const Fetched seen = channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
-    if (!seen.done()) return directory_.ended_at_homes({&move->page, 1}, seen.outcome);
+    const Result<std::uint64_t> seen =
+        channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
+    if (!seen.done()) return directory_.status_at_homes({&move->page, 1}, seen.status);
     move->given_up = seen.value != move->lock.word();
     move->lock = lock;
   }
@@ -112,13 +113,13 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
 }
 
 // The owner of a page's old place uses it again only when `lost` cannot reach it any more.
-Ended Mover::distrust(team::Rank at, team::Rank lost, Deadline deadline) {
+Status Mover::distrust(team::Rank at, team::Rank lost, Deadline deadline) {
   const auto word = memory_.distrusted(at, lost);
   const std::uint64_t bit = std::uint64_t{1} << lost % 64;
-  for (Fetched seen = channel_.load(word, deadline);;) {
-    if (!seen.done()) return comm::ended_with(seen.outcome, at);
+  for (Result<std::uint64_t> seen = channel_.load(word, deadline);;) {
+    if (!seen.done()) return comm::status_with(seen.status, at);
     if ((seen.value & bit) != 0) return {};
-    const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
+    const Result<std::uint64_t> before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
     if (before.done() && before.value == seen.value) return {};
     seen = before;
   }

@@ -7,18 +7,18 @@
 
 namespace farside::gas {
 
-using comm::Ended;
+using comm::Status;
 
-Ended PageDirectory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) const {
-  Ended ended{outcome, {}};
-  if (outcome != Outcome::peer_lost) return ended;
+Status PageDirectory::status_at_homes(std::span<const PageId> pages, Outcome outcome) const {
+  Status status{outcome, {}};
+  if (outcome != Outcome::peer_lost) return status;
   const auto is_homeless = [this](PageId page) { return memory_.fabric().lost(memory_.layout().home_of(page)); };
   const auto page = std::ranges::find_if(pages, is_homeless);
-  if (page != pages.end()) ended.lost = memory_.layout().home_of(*page);
-  return ended;
+  if (page != pages.end()) status.lost = memory_.layout().home_of(*page);
+  return status;
 }
 
-Ended PageDirectory::look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline) {
+Status PageDirectory::look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline) {
   assert_that(places.size() == pages.size(), "there is a place for the answer to each page");
   std::vector<std::uint64_t> words(pages.size());
   Batch batch(channel_);
@@ -27,16 +27,16 @@ Ended PageDirectory::look(std::span<const PageId> pages, std::span<Location> pla
     batch.read(LocalSpan(words[i]), {word.region, word.offset, 8});
   }
   const Outcome read = batch.wait(deadline);
-  if (read != Outcome::done) return ended_at_homes(pages, read);
+  if (read != Outcome::done) return status_at_homes(pages, read);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     places[i] = Location::from_word(words[i]);
-    if (!memory_.exists(places[i])) return comm::ended_with(Outcome::peer_lost, memory_.layout().home_of(pages[i]));
+    if (!memory_.exists(places[i])) return comm::status_with(Outcome::peer_lost, memory_.layout().home_of(pages[i]));
   }
   return {};
 }
 
-Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found,
-                                       Deadline deadline) {
+Status PageDirectory::register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found,
+                                        Deadline deadline) {
   const GasRules& rules = memory_.rules();
   found.clear();
   // In this order: a rank that moves the page from here on either finds this rank among the sharers, and advances
@@ -47,11 +47,11 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
   }
   std::vector<Location> places(pages.size());
   if (rules.registers_before_reading) {
-    if (const Ended registered = register_this_rank(pages, deadline); !registered.done()) return registered;
+    if (const Status registered = register_this_rank(pages, deadline); !registered.done()) return registered;
   }
-  if (const Ended looked = look(pages, places, deadline); !looked.done()) return looked;
+  if (const Status looked = look(pages, places, deadline); !looked.done()) return looked;
   if (!rules.registers_before_reading) {
-    if (const Ended registered = register_this_rank(pages, deadline); !registered.done()) return registered;
+    if (const Status registered = register_this_rank(pages, deadline); !registered.done()) return registered;
   }
   for (std::size_t i = 0; i < pages.size(); ++i) {
     found[i].place = places[i];
@@ -61,7 +61,7 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
   return {};
 }
 
-Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
+Status PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
   const team::Rank self = memory_.self();
   std::vector<std::uint64_t> expected(pages.size());
   std::vector<std::uint64_t> seen(pages.size());
@@ -74,7 +74,7 @@ Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline 
       batch.compare_swap(memory_.sharers(pages[i], self / Sharers::kRanks), expected[i], with.word(), seen[i]);
     }
     const Outcome swapped = batch.wait(deadline);
-    if (swapped != Outcome::done) return ended_at_homes(pages, swapped);
+    if (swapped != Outcome::done) return status_at_homes(pages, swapped);
     std::erase_if(open, [&](std::size_t i) {
       const bool is_registered =
           memory_.rules().registering_shows
@@ -87,16 +87,16 @@ Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline 
   return {};
 }
 
-Ended PageDirectory::await_rest(PageId page, Deadline deadline) {
+Status PageDirectory::await_rest(PageId page, Deadline deadline) {
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric());;) {
     Location place;
-    if (const Ended looked = look({&page, 1}, {&place, 1}, deadline); !looked.done()) return looked;
+    if (const Status looked = look({&page, 1}, {&place, 1}, deadline); !looked.done()) return looked;
     if (!place.moving) return {};
     if (watch.stands_still(place.word())) {
-      const Fetched broken =
+      const Result<std::uint64_t> broken =
           channel_.compare_swap(memory_.place(page), place.word(), place.left_alone().word(), deadline);
-      if (!broken.done()) return ended_at_homes({&page, 1}, broken.outcome);
+      if (!broken.done()) return status_at_homes({&page, 1}, broken.status);
       continue;
     }
     if (!pauses.sleep(deadline)) return {Outcome::timed_out, {}};

@@ -68,17 +68,17 @@ class PageDirectory {
   PageDirectory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
 
   /// Reads the homes' entries for `pages` into `places`, all under way at once.
-  comm::Ended look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
+  comm::Status look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
   /// The same, so that it may be kept, but for pages that are being moved.
-  comm::Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
+  comm::Status register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
   /// Waits until `page` is not being moved; the lock of a rank that has stopped is broken.
-  comm::Ended await_rest(PageId page, Deadline deadline);
+  comm::Status await_rest(PageId page, Deadline deadline);
 
   /// With peer_lost it names a home of `pages` that is lost.
-  [[nodiscard]] comm::Ended ended_at_homes(std::span<const PageId> pages, Outcome outcome) const;
+  [[nodiscard]] comm::Status status_at_homes(std::span<const PageId> pages, Outcome outcome) const;
 
  private:
-  comm::Ended register_this_rank(std::span<const PageId> pages, Deadline deadline);
+  comm::Status register_this_rank(std::span<const PageId> pages, Deadline deadline);
 
   PageMemory& memory_;
   Channel& channel_;

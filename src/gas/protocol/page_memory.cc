@@ -88,8 +88,8 @@ std::uint64_t PageMemory::take_hold(Channel& channel) {
   const Deadline deadline = fabric().in(gas::time_limits::kSetUp);
   std::uint64_t seen = local_.word<AtomicWord>(PageLayout::kOpened).load();
   while (seen <= index) {
-    const Fetched before = channel.compare_swap(opened, seen, index + 1, deadline);
-    if (before.outcome == Outcome::link_lost) continue;  // the word only grows: what lands late changes nothing
+    const Result<std::uint64_t> before = channel.compare_swap(opened, seen, index + 1, deadline);
+    if (before.status == Outcome::link_lost) continue;  // the word only grows: what lands late changes nothing
     if (!before.done()) throw Error({"use global pages", local_.name(), "this rank was cut off", ""});
     if (before.value == seen) break;
     seen = before.value;

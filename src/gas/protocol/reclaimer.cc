@@ -14,11 +14,11 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
   for (std::uint64_t looked_at = 0;; looked_at += kAtOnce) {
     if (const auto slot = slots.take()) return {{}, slot};
     if (looked_at >= all) return {};
-    if (const comm::Ended ended = free_some(deadline); !ended.done()) return {ended};
+    if (const comm::Status status = free_some(deadline); !status.done()) return {status};
   }
 }
 
-comm::Ended Reclaimer::free_some(Deadline deadline) {
+comm::Status Reclaimer::free_some(Deadline deadline) {
   std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
   std::vector<Location> places;
   for (Pauses pauses(memory_.fabric());;) {
@@ -30,14 +30,14 @@ comm::Ended Reclaimer::free_some(Deadline deadline) {
     pages.reserve(filled.size());
     for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
     places.resize(pages.size());
-    const comm::Ended looked = directory_.look(pages, places, deadline);
+    const comm::Status looked = directory_.look(pages, places, deadline);
     if (looked.done()) break;
     // Another home is lost; which one will be known soon.
     if (looked.outcome == Outcome::timed_out || !pauses.sleep(deadline)) return looked;
   }
   // In this order: a mover records the ranks that it passed before it publishes the move.
   if (memory_.rules().distrusts_before_freeing) {
-    if (const comm::Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
+    if (const comm::Status cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
   }
   const team::Rank self = memory_.self();
   for (std::size_t i = 0; i < filled.size(); ++i) {
@@ -49,7 +49,7 @@ comm::Ended Reclaimer::free_some(Deadline deadline) {
   return {};
 }
 
-comm::Ended Reclaimer::cut_off_passed(Deadline deadline) {
+comm::Status Reclaimer::cut_off_passed(Deadline deadline) {
   for (team::Rank rank = 0; rank < memory_.team().size(); ++rank) {
     if (!memory_.distrusts(rank) || rank == memory_.self() || cut_off_.contains(rank)) continue;
     if (const Outcome outcome = cut_off(rank, deadline); outcome != Outcome::done) return {outcome, {}};

@@ -18,16 +18,16 @@ class Reclaimer {
   Reclaimer(PageMemory& memory, PageDirectory& directory) : memory_(memory), directory_(directory) {}
 
   struct Slot {
-    comm::Ended ended;
+    comm::Status status;
     std::optional<std::uint64_t> slot{};  ///< none: there is no free one
   };
   /// A free slot, searched for when none is at hand.
   Slot take(Deadline deadline);
 
  private:
-  comm::Ended free_some(Deadline deadline);
+  comm::Status free_some(Deadline deadline);
   /// Cuts off the ranks that could still write to slots that pages have left.
-  comm::Ended cut_off_passed(Deadline deadline);
+  comm::Status cut_off_passed(Deadline deadline);
   Outcome cut_off(team::Rank rank, Deadline deadline);
 
   PageMemory& memory_;

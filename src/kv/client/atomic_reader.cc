@@ -20,7 +20,7 @@ bool is_ended(const Message& reply_to_commit) {
 
 }  // namespace
 
-Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline deadline) {
+Result<std::span<const Search>> AtomicReader::get_all(std::span<const std::string_view> keys, Deadline deadline) {
   for (const std::string_view key : keys) check_key("get", key);
   if (searches_.size() < keys.size()) searches_.resize(keys.size());
   wanted_.clear();
@@ -30,50 +30,49 @@ Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline d
     wanted_.push_back(&searches_[i]);
   }
   absent_.clear();
-  for (bool whole = false; !whole;) {
-    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+  for (Result<bool> is_whole{}; !is_whole.value;) {
+    if (fabric_.now() >= deadline.at) return {Outcome::timed_out, {}};
     const Time began = fabric_.now();
-    Outcome outcome = try_once(whole, deadline);
+    is_whole = try_once(deadline);
     const bool is_quick = fabric_.now() - began <= grace_ / 2;
-    if (outcome == Outcome::done && whole && !is_quick) outcome = confirm_absent(whole, deadline);
-    if (outcome != Outcome::done) return outcome;
+    if (is_whole.done() && is_whole.value && !is_quick) is_whole = confirm_absent(deadline);
+    if (!is_whole.done()) return {is_whole.status, {}};
   }
-  return rules_.remembers_what_was_seen ? remember(deadline) : Outcome::done;
+  const Outcome outcome = rules_.remembers_what_was_seen ? remember(deadline) : Outcome::done;
+  return {outcome, std::span(searches_).first(wanted_.size())};
 }
 
 // An absent key names no siblings. But if it was absent before the others were looked for and is so afterwards, and its
 // server has forgotten no key in between, then they were found as its eraser left them, or later.
-Outcome AtomicReader::confirm_absent(bool& whole, Deadline deadline) {
+Result<bool> AtomicReader::confirm_absent(Deadline deadline) {
   const std::vector<Absent> before = std::exchange(absent_, {});
   again_wanted_.clear();
   for (Search* search : wanted_) {
     if (!search->found) again_wanted_.push_back(search);
   }
-  if (again_wanted_.empty()) return Outcome::done;
+  if (again_wanted_.empty()) return {Outcome::done, true};
   constexpr Timestamp kNone{};  // no version has it: so the server is asked, and says what it has forgotten
   const Outcome outcome = source_.find(again_wanted_, {&kNone, 1}, deadline);
-  if (outcome != Outcome::done) return outcome;
-  whole = true;
+  if (outcome != Outcome::done) return {outcome, false};
+  bool was_absent = true;
   for (const Search* search : again_wanted_) {
     const Absent now{search, search->forgotten};
     if (!search->found) absent_.push_back(now);
-    whole = whole && !search->found && std::ranges::find(before, now) != before.end();
+    was_absent = was_absent && !search->found && std::ranges::find(before, now) != before.end();
   }
-  return Outcome::done;
+  return {Outcome::done, was_absent};
 }
 
-Outcome AtomicReader::try_once(bool& whole, Deadline deadline) {
-  whole = true;
-  const Outcome outcome = source_.find(wanted_, {}, deadline);
-  if (outcome != Outcome::done || !rules_.looks_at_siblings) return outcome;
+Result<bool> AtomicReader::try_once(Deadline deadline) {
+  const Outcome first = source_.find(wanted_, {}, deadline);
+  if (first != Outcome::done || !rules_.looks_at_siblings) return {first, true};
   look_for_siblings();
-  if (again_.empty()) return Outcome::done;
+  if (again_.empty()) return {Outcome::done, true};
   again_wanted_.clear();
   for (const Again& again : again_) again_wanted_.push_back(again.search);
   const Outcome second = source_.find(again_wanted_, candidates_, deadline);
-  if (second == Outcome::done)
-    whole = std::ranges::all_of(again_, [this](const Again& again) { return is_right(again); });
-  return second;
+  if (second != Outcome::done) return {second, false};
+  return {Outcome::done, std::ranges::all_of(again_, [this](const Again& again) { return is_right(again); })};
 }
 
 void AtomicReader::look_for_siblings() {
@@ -168,10 +167,9 @@ bool AtomicReader::is_settled(const Seen& seen, Deadline deadline) {
 
 // This session reads nothing more from a server that is lost for good, so nothing there can be missing.
 bool AtomicReader::is_ended_at(ServerNumber server, Outcome sent, Deadline deadline) {
-  Message reply;
-  const Outcome outcome = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;
-  if (outcome == Outcome::done) return is_ended(reply);
-  if (outcome == Outcome::peer_lost && requests_.is_loss_final(server)) return true;
+  const auto reply = sent == Outcome::done ? requests_.receive(server, deadline) : Result<Message>{sent, {}};
+  if (reply.done()) return is_ended(reply.value);
+  if (reply.status == Outcome::peer_lost && requests_.is_loss_final(server)) return true;
   unresponsive_[server] = fabric_.now() + grace_;
   return false;
 }

@@ -25,10 +25,9 @@ class AtomicReader {
                const KvRules& rules = {})
       : fabric_(fabric), source_(source), requests_(requests), caller_(caller), grace_(grace), rules_(rules) {}
 
-  /// After done, `found` has the keys in their order. Throws UsageError on what is no key.
-  Outcome get_all(std::span<const std::string_view> keys, Deadline deadline);
-  /// Valid until the next call.
-  [[nodiscard]] std::span<const Search> found() const { return {searches_.data(), wanted_.size()}; }
+  /// Returns what was found of the keys, in their order; valid until the next call. Throws UsageError on what is no
+  /// key.
+  Result<std::span<const Search>> get_all(std::span<const std::string_view> keys, Deadline deadline);
 
  private:
   static constexpr std::size_t kMaxSeen = 64;
@@ -57,9 +56,10 @@ class AtomicReader {
     friend bool operator==(const Absent&, const Absent&) = default;
   };
 
-  Outcome try_once(bool& whole, Deadline deadline);
-  /// Whole is only what was absent already when this was asked last.
-  Outcome confirm_absent(bool& whole, Deadline deadline);
+  /// Returns whether what was found is whole: of each transaction all or nothing.
+  Result<bool> try_once(Deadline deadline);
+  /// Returns whether all that is absent was so already when this was asked last: only then is what was found whole.
+  Result<bool> confirm_absent(Deadline deadline);
   void look_for_siblings();
   /// `self`: whose version it is; null when it was read before.
   void look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind, std::span<const std::byte> siblings,

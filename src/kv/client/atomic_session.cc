@@ -1,5 +1,7 @@
 #include "kv/client/atomic_session.h"
 
+#include "farside/base/error.h"
+
 #include "kv/client/address_source.h"
 #include "kv/client/cell_source.h"
 
@@ -42,26 +44,67 @@ VersionSource& AtomicSession::source() {
   return reading_ != nullptr ? *reading_ : asking_;
 }
 
-Outcome AtomicSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
-  got.clear();
-  const Outcome outcome = reader_.get_all(keys, deadline);
-  if (outcome != Outcome::done) return outcome;
+template <class Call>
+auto AtomicSession::whole(Call call) {
+  if (is_torn_) {
+    throw Error({"use", "a session of the key-value store", "an exception has cut an earlier call of it short",
+                 "open another session"});
+  }
+  is_torn_ = true;
+  try {
+    auto result = call();
+    is_torn_ = false;
+    return result;
+  } catch (const UsageError&) {  // before a message was sent
+    is_torn_ = false;
+    throw;
+  }
+}
+
+Result<std::span<const Got>> AtomicSession::get_all(std::span<const std::string_view> keys, Deadline deadline) {
+  return whole([&] { return find_all(keys, deadline); });
+}
+
+PutOutcome AtomicSession::put_all(std::span<const Write> writes, Deadline deadline) {
+  return whole([&] { return writer_.put_all(writes, deadline); });
+}
+
+void AtomicSession::put_each(std::span<IndependentPut> puts, Deadline deadline) {
+  whole([&] {
+    writer_.put_each(puts, deadline);
+    return true;
+  });
+}
+
+Result<Scanned> AtomicSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about,
+                                    Deadline deadline) {
+  return whole([&] { return scanner_.scan(cursor, prefix, about, deadline); });
+}
+
+Result<std::vector<MemoryUse>> AtomicSession::use(Deadline deadline) {
+  return whole([&] { return scanner_.use(deadline); });
+}
+
+std::vector<bool> AtomicSession::hear() {
+  return whole([&] { return pulse_.hear(); });
+}
+
+Result<std::span<const Got>> AtomicSession::find_all(std::span<const std::string_view> keys, Deadline deadline) {
+  got_.clear();
+  const auto found = reader_.get_all(keys, deadline);
+  if (!found.done()) return {found.status, {}};
   const std::uint64_t now_ns = clock_.wall_ns();  // one moment for all keys
-  for (const Search& search : reader_.found()) {
+  for (const Search& search : found.value) {
     clock_.observe(search.timestamp);
     const bool present = search.found && !search.record.erased() &&
                          (search.record.head.expires_ns == 0 || search.record.head.expires_ns > now_ns);
     if (present) {
-      got.push_back({true, search.timestamp, search.record.value, search.record.head.expires_ns});
+      got_.push_back({true, search.timestamp, search.record.value, search.record.head.expires_ns});
     } else {
-      got.push_back({false, search.timestamp, {}, 0});
+      got_.push_back({false, search.timestamp, {}, 0});
     }
   }
-  return Outcome::done;
-}
-
-PutOutcome AtomicSession::put_all(std::span<const Write> writes, Deadline deadline) {
-  return writer_.put_all(writes, deadline);
+  return {Outcome::done, got_};
 }
 
 }  // namespace farside::kv

@@ -1,6 +1,9 @@
 // atomic_session.h — one client's conversation with all servers: it reads and writes sets of keys, sees its own writes,
 // and never sees what it has read go back.
 //
+// A call that is cut short by an exception (memory was short), but for UsageError, tears the session: answers to its
+// messages may still come, and a later call would take them for its own. Each later call throws Error.
+//
 // Thread safety: one thread at a time. A client with several threads has a session for each.
 #pragma once
 
@@ -40,18 +43,17 @@ class AtomicSession {
   AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
                 const SessionSettings& settings, const KvRules& rules = {}, Homes* homes = nullptr);
 
-  /// After done, `got` has an entry for each key.
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
+  /// Returns an entry for each key. The entries are the session's, valid until its next get.
+  Result<std::span<const Got>> get_all(std::span<const std::string_view> keys, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
-  void put_each(std::span<IndependentPut> puts, Deadline deadline) { writer_.put_each(puts, deadline); }
+  void put_each(std::span<IndependentPut> puts, Deadline deadline);
   /// Scanner::scan; what it finds is not of one moment.
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline) {
-    return scanner_.scan(cursor, prefix, about, scanned, deadline);
-  }
-  /// Reports the memory use of each server.
-  Outcome use(std::vector<MemoryUse>& servers, Deadline deadline) { return scanner_.use(servers, deadline); }
+  Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Deadline deadline);
+  /// Returns the memory use of each server, by number.
+  Result<std::vector<MemoryUse>> use(Deadline deadline);
   /// Session::hear.
-  void hear(std::vector<bool>& answered) { pulse_.hear(answered); }
+  [[nodiscard]] std::vector<bool> hear();
+  [[nodiscard]] bool is_torn() const noexcept { return is_torn_; }
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] std::uint64_t wall_ns() const { return clock_.wall_ns(); }
   /// The version that the latest put wrote, or tried to.
@@ -59,6 +61,10 @@ class AtomicSession {
 
  private:
   [[nodiscard]] VersionSource& source();
+  /// Returns what `call` returns. The session is torn while it runs, and when it throws.
+  template <class Call>
+  auto whole(Call call);
+  Result<std::span<const Got>> find_all(std::span<const std::string_view> keys, Deadline deadline);
 
   HybridClock clock_;
   Caller caller_;
@@ -69,6 +75,8 @@ class AtomicSession {
   AtomicWriter writer_;
   Scanner scanner_;
   Pulse pulse_;
+  std::vector<Got> got_;  // by the latest get
+  bool is_torn_ = false;
 };
 
 }  // namespace farside::kv

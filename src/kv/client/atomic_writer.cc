@@ -222,8 +222,11 @@ bool AtomicWriter::ask(ServerNumber server, const Message& request, Deadline dea
 }
 
 std::optional<Reply> AtomicWriter::receive(ServerNumber server, Deadline deadline) {
-  parts_[server].is_silent = requests_.receive(server, reply_, deadline) != Outcome::done;
-  return parts_[server].is_silent ? std::nullopt : Reply::decode(reply_);
+  auto received = requests_.receive(server, deadline);
+  parts_[server].is_silent = !received.done();
+  if (!received.done()) return std::nullopt;
+  reply_ = std::move(received.value);
+  return Reply::decode(reply_);
 }
 
 Answer AtomicWriter::take(const std::optional<Reply>& reply) {

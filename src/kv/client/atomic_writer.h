@@ -121,7 +121,7 @@ class AtomicWriter {
   std::vector<KeyId> keys_;            // of what was split
   std::vector<KeyId> ids_;             // of the puts' keys
   std::vector<KeyId> sorted_;
-  Message reply_;
+  Message reply_;                   // the latest
   std::vector<Together> together_;  // by server, not sent yet
   std::vector<Asked> asked_;        // in the order in which they were
 };

@@ -68,9 +68,9 @@ Doubts::Fates Doubts::ask_about(const Doubt& doubt) {
   }
   Fates fates(doubt.servers.size());
   for (std::size_t i = 0; i < fates.size(); ++i) {
-    Message bytes;
-    if (!is_asked[i] || requests_.receive(doubt.servers[i], bytes, deadline) != Outcome::done) continue;
-    const auto reply = Reply::decode(bytes);
+    if (!is_asked[i]) continue;
+    const auto received = requests_.receive(doubt.servers[i], deadline);
+    const auto reply = received.done() ? Reply::decode(received.value) : std::nullopt;
     if (reply && reply->kind == RequestKind::fate && reply->answer == Answer::done) fates[i] = reply->fate;
   }
   return fates;

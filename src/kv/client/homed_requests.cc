@@ -47,13 +47,13 @@ Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> r
   }
 }
 
-Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline deadline) {
+Result<Message> HomedRequests::receive(ServerNumber partition, Deadline deadline) {
   auto& unanswered = partitions_[partition].unanswered;
   for (;;) {
     assert_that(!unanswered.empty(), "a reply is received when a request is unanswered");
     if (const Outcome sent = unanswered.front().sent; sent != Outcome::done) {
       unanswered.pop_front();
-      return sent;
+      return {sent, {}};
     }
     const Deadline slice_end{std::min(deadline.at, fabric_.in(time_limits::kReplySlice).at)};
     const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
@@ -71,10 +71,11 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
     const bool is_repeated = unanswered.front().is_repeated;
     unanswered.pop_front();
     // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
-    const Outcome received = seats_.receive(seat(partition), reply, {fabric_.now()});
-    if (came != Outcome::done) return came;
-    if (is_repeated && received == Outcome::done) reply = reply_to_repeated(std::move(reply));
-    return is_trusted ? received : Outcome::peer_lost;
+    auto reply = seats_.receive(seat(partition), {fabric_.now()});
+    if (came != Outcome::done) return {came, {}};
+    if (!is_trusted) return {Outcome::peer_lost, {}};
+    if (is_repeated && reply.done()) reply.value = reply_to_repeated(std::move(reply.value));
+    return reply;
   }
 }
 

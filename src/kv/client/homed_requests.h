@@ -19,7 +19,7 @@ class HomedRequests final : public Requests {
 
   [[nodiscard]] ServerNumber servers() const override { return homes_.partitions(); }
   Outcome send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) override;
-  Outcome receive(ServerNumber partition, Message& reply, Deadline deadline) override;
+  Result<Message> receive(ServerNumber partition, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber partition) override;
   [[nodiscard]] bool is_loss_final(ServerNumber partition) const override;
 

@@ -50,7 +50,7 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   const auto& [epoch, alone, lease] = *homes_[partition].lease_source;
   // Half of the time that is left, so that there is some to ask the primary.
   const Duration patience = std::min((lease / 4) * (1 << doublings), (deadline.at - now) / 2);
-  const Fetched answer = channel_.load(epoch, {now + patience});
+  const Result<std::uint64_t> answer = channel_.load(epoch, {now + patience});
   if (answer.done()) {
     homes_[partition].epoch_when_asked = answer.value;
     until = now + lease;
@@ -59,7 +59,7 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   }
   // With too short a limit no request is answered on a slow network.
   doublings = std::min(doublings + 1, kMaxDoublings);
-  const Fetched said = channel_.load(alone, {std::min(deadline.at, fabric_.in(lease / 4).at)});
+  const Result<std::uint64_t> said = channel_.load(alone, {std::min(deadline.at, fabric_.in(lease / 4).at)});
   alone_[partition] = said.done() && said.value != 0;
   return alone_[partition] || !rules_.looks_at_the_lease;
 }

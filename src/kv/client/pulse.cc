@@ -5,9 +5,10 @@
 
 namespace farside::kv {
 
-void Pulse::hear(std::vector<bool>& answered) {
-  answered.assign(requests_.servers(), false);
+std::vector<bool> Pulse::hear() {
+  std::vector<bool> answered(requests_.servers());
   for (ServerNumber server = 0; server < requests_.servers(); ++server) answered[server] = has_answered(server);
+  return answered;
 }
 
 // A server that is lost says so at once, which is an answer.
@@ -20,8 +21,7 @@ bool Pulse::has_answered(ServerNumber server) {
   }
   if (!requests_.has_reply(server)) return false;
   asked_[server] = false;
-  Message reply;
-  const Outcome received = requests_.receive(server, reply, {fabric_.now()});
+  const Outcome received = requests_.receive(server, {fabric_.now()}).status;
   return received == Outcome::done || received == Outcome::peer_lost;
 }
 

@@ -18,7 +18,7 @@ class Pulse {
       : fabric_(fabric), requests_(requests), caller_(caller), asked_(requests.servers()) {}
 
   /// Session::hear.
-  void hear(std::vector<bool>& answered);
+  [[nodiscard]] std::vector<bool> hear();
 
  private:
   [[nodiscard]] bool has_answered(ServerNumber server);

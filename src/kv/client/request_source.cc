@@ -43,9 +43,9 @@ Outcome RequestSource::ask(std::span<const Timestamp> candidates, Deadline deadl
 }
 
 Outcome RequestSource::take_reply(ServerNumber server, Deadline deadline) {
-  const Outcome received = requests_.receive(server, reply_, deadline);
-  if (received != Outcome::done) return received;
-  const auto reply = Reply::decode(reply_);
+  const auto received = requests_.receive(server, deadline);
+  if (!received.done()) return received.status;
+  const auto reply = Reply::decode(received.value);
   const auto& part = parts_[server];
   refused_ = refused_ || (reply && reply->answer == Answer::refused);
   if (refused_) return Outcome::done;

@@ -26,8 +26,7 @@ class RequestSource final : public VersionSource {
   Requests& requests_;
   const Caller& caller_;
   std::vector<std::vector<Search*>> parts_;  // by server
-  Message reply_;
-  bool refused_ = false;  ///< what was asked for is more than a message holds
+  bool refused_ = false;                     ///< what was asked for is more than a message holds
 };
 
 }  // namespace farside::kv

@@ -12,56 +12,54 @@ constexpr int kMaxRequests = 16;              // where there are few keys
 
 }  // namespace
 
-Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned,
-                      Deadline deadline) {
-  scanned = {{}, cursor};
+Result<Scanned> Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Deadline deadline) {
+  Scanned scanned{{}, cursor};
   Request request = Request::by(caller_, RequestKind::scan);
   request.prefix = prefix;
   for (int asked = 0; asked < kMaxRequests && scanned.keys.size() < std::max<std::size_t>(about, 1); ++asked) {
     request.cursor = scanned.next & ((std::uint64_t{1} << kServersCursorBits) - 1);
     request.about = static_cast<std::uint32_t>(std::min(about - scanned.keys.size(), kMaxAbout));
     const Outcome outcome = scan_on(request, scanned, deadline);
-    if (outcome != Outcome::done || scanned.next == 0) return outcome;
+    if (outcome != Outcome::done) return {outcome, {}};
+    if (scanned.next == 0) break;
   }
-  return Outcome::done;
+  return {Outcome::done, std::move(scanned)};
 }
 
 // The next piece, of one server.
 Outcome Scanner::scan_on(Request& request, Scanned& scanned, Deadline deadline) {
   const std::uint64_t server = std::exchange(scanned.next, 0) >> kServersCursorBits;
   if (server >= requests_.servers()) return Outcome::done;  // nothing is there
-  Reply reply;
-  const Outcome outcome = ask(static_cast<ServerNumber>(server), request, reply, deadline);
-  if (outcome != Outcome::done) return outcome;
-  scanned.keys.insert(scanned.keys.end(), reply.keys.begin(), reply.keys.end());
-  if (reply.next != 0) {
-    scanned.next = server << kServersCursorBits | reply.next;
+  const auto reply = ask(static_cast<ServerNumber>(server), request, deadline);
+  if (!reply.done()) return reply.status;
+  scanned.keys.insert(scanned.keys.end(), reply.value.keys.begin(), reply.value.keys.end());
+  if (reply.value.next != 0) {
+    scanned.next = server << kServersCursorBits | reply.value.next;
   } else if (server + 1 < requests_.servers()) {
     scanned.next = (server + 1) << kServersCursorBits;
   }
   return Outcome::done;
 }
 
-Outcome Scanner::use(std::vector<MemoryUse>& servers, Deadline deadline) {
-  servers.clear();
+Result<std::vector<MemoryUse>> Scanner::use(Deadline deadline) {
+  std::vector<MemoryUse> servers;
   for (ServerNumber server = 0; server < requests_.servers(); ++server) {
-    Reply reply;
-    const Outcome outcome = ask(server, Request::by(caller_, RequestKind::use), reply, deadline);
-    if (outcome != Outcome::done) return outcome;
-    servers.push_back(reply.use);
+    const auto reply = ask(server, Request::by(caller_, RequestKind::use), deadline);
+    if (!reply.done()) return {reply.status, {}};
+    servers.push_back(reply.value.use);
   }
-  return Outcome::done;
+  return {Outcome::done, std::move(servers)};
 }
 
-Outcome Scanner::ask(ServerNumber server, const Request& request, Reply& reply, Deadline deadline) {
+Result<Reply> Scanner::ask(ServerNumber server, const Request& request, Deadline deadline) {
   const Outcome sent = requests_.send(server, request.encode(), deadline);
-  if (sent != Outcome::done) return sent;
-  const Outcome received = requests_.receive(server, bytes_, deadline);
-  if (received != Outcome::done) return received;
-  auto decoded = Reply::decode(bytes_);
-  if (!decoded || decoded->kind != request.kind) return Outcome::peer_lost;  // it speaks another protocol
-  reply = std::move(*decoded);
-  return Outcome::done;
+  if (sent != Outcome::done) return {sent, {}};
+  auto received = requests_.receive(server, deadline);
+  if (!received.done()) return {received.status, {}};
+  bytes_ = std::move(received.value);
+  auto reply = Reply::decode(bytes_);
+  if (!reply || reply->kind != request.kind) return {Outcome::peer_lost, {}};  // it speaks another protocol
+  return {Outcome::done, std::move(*reply)};
 }
 
 }  // namespace farside::kv

@@ -16,23 +16,24 @@ class Scanner {
  public:
   Scanner(Requests& requests, const Caller& caller) : requests_(requests), caller_(caller) {}
 
-  /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first. A key that is there from the
-  /// first call to the last is found, perhaps twice.
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline);
-  /// Reports the memory use of each server.
-  Outcome use(std::vector<MemoryUse>& servers, Deadline deadline);
+  /// Returns about `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first. A key that is there
+  /// from the first call to the last is found, perhaps twice.
+  Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Deadline deadline);
+  /// Returns the memory use of each server, by number.
+  Result<std::vector<MemoryUse>> use(Deadline deadline);
 
  private:
   /// A cursor is a server's number above its own cursor, which counts buckets of its index.
   static constexpr unsigned kServersCursorBits = 40;
 
+  /// Adds to what was scanned.
   Outcome scan_on(Request& request, Scanned& scanned, Deadline deadline);
-  /// On done `reply` is valid until the next call.
-  Outcome ask(ServerNumber server, const Request& request, Reply& reply, Deadline deadline);
+  /// Returns the reply, valid until the next call.
+  Result<Reply> ask(ServerNumber server, const Request& request, Deadline deadline);
 
   Requests& requests_;
   const Caller& caller_;
-  Message bytes_;
+  Message bytes_;  // of the latest reply
 };
 
 }  // namespace farside::kv

@@ -38,6 +38,7 @@ class SessionStack {
   SessionStack& operator=(const SessionStack&) = delete;
 
   [[nodiscard]] AtomicSession& session() noexcept { return session_; }
+  [[nodiscard]] bool is_torn() const noexcept { return session_.is_torn(); }
 
  private:
   const std::unique_ptr<Channel> channel_;

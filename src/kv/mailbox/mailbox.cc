@@ -23,7 +23,7 @@ class MailboxRequests::Connection {
         receiver_(end, shape, rules) {}
 
   Outcome send(std::span<const std::byte> request, Deadline deadline);
-  Outcome receive(Message& reply, Deadline deadline);
+  Result<Message> receive(Deadline deadline);
   Outcome await(Deadline deadline);
   [[nodiscard]] bool has_reply();
 
@@ -44,7 +44,7 @@ class MailboxRequests::Connection {
     if (waking == Waking::polled) return {};
     if (!end.bell) throw UsageError({"wake a server", end.other->name(), "no bell is known", "poll, or name its bell"});
     return [&channel, bell = *end.bell](std::uint64_t, Deadline deadline) {
-      return channel.add_signal(bell, 1, deadline).outcome;
+      return channel.add_signal(bell, 1, deadline).status;
     };
   }
 
@@ -116,18 +116,18 @@ Outcome MailboxRequests::Connection::make_room(Deadline deadline) {
 
 // ---- In
 
-Outcome MailboxRequests::Connection::receive(Message& reply, Deadline deadline) {
+Result<Message> MailboxRequests::Connection::receive(Deadline deadline) {
   if (find_oldest() == nullptr) {
     throw UsageError({"receive a reply", "a mailbox", "no request is unanswered", "send one"});
   }
   if (const Outcome came = await(deadline); came != Outcome::done) {
     find_oldest()->skipped = true;
-    return came;
+    return {came, {}};
   }
-  reply = std::move(find_oldest()->reply);
+  Message reply = std::move(find_oldest()->reply);
   find_oldest()->skipped = true;
   forget_skipped();
-  return Outcome::done;
+  return {Outcome::done, std::move(reply)};
 }
 
 Outcome MailboxRequests::Connection::await(Deadline deadline) {
@@ -151,13 +151,12 @@ Outcome MailboxRequests::Connection::advance(Deadline deadline) {
   if (broken_) return Outcome::peer_lost;
   if (const Outcome ready = sender_.make_ready(deadline); ready != Outcome::done) return ready;
   if (const Outcome fetched = fetch_rest(deadline); fetched != Outcome::done) return fetched;
-  Parcel parcel;
-  const Outcome came = receiver_.await(fabric_, channel_, waking_, parcel, deadline);
-  if (came != Outcome::done) return came;
+  const auto parcel = receiver_.await(fabric_, channel_, waking_, deadline);
+  if (!parcel.done()) return parcel.status;
   assert_that(!parcels_.empty(), "a parcel is taken when one was sent that is not answered");
   const Awaited awaited = parcels_.front();
   parcels_.pop_front();
-  broken_ = !accept(awaited, parcel);
+  broken_ = !accept(awaited, parcel.value);
   forget_skipped();
   return broken_ ? Outcome::peer_lost : Outcome::done;
 }
@@ -210,8 +209,8 @@ Outcome MailboxRequests::send(ServerNumber server, std::span<const std::byte> re
   return connections_.at(server)->send(request, deadline);
 }
 
-Outcome MailboxRequests::receive(ServerNumber server, Message& reply, Deadline deadline) {
-  return connections_.at(server)->receive(reply, deadline);
+Result<Message> MailboxRequests::receive(ServerNumber server, Deadline deadline) {
+  return connections_.at(server)->receive(deadline);
 }
 
 bool MailboxRequests::has_reply(ServerNumber server) { return connections_.at(server)->has_reply(); }

@@ -27,7 +27,7 @@ class MailboxRequests final : public Requests {
   /// in pieces. Unless done there is no reply to receive, and it is unknown whether the request was executed.
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
+  Result<Message> receive(ServerNumber server, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber server) override;
   [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
   /// Waits until it has. After timed_out the reply can still be received.

@@ -148,27 +148,24 @@ std::optional<Parcel> MailboxReceiver::take() {
   return Parcel{{static_cast<ParcelHead::Kind>(head >> kKindShift), rest}, body.subspan(kWord)};
 }
 
-Outcome MailboxReceiver::await(Fabric& fabric, Channel& channel, Waking waking, Parcel& parcel, Deadline deadline) {
+Result<Parcel> MailboxReceiver::await(Fabric& fabric, Channel& channel, Waking waking, Deadline deadline) {
   const std::array peer{end_.other->peer()};
   const std::uint64_t at = waking == Waking::doorbell ? end_.own_offset : end_.own_offset + shape_.slot_offset(next_);
   const auto word = end_.own->word<ControlWord>(at);
   Backoff<Duration> backoff(kFirstPause, kMaxPause);
   for (unsigned look = 0;; ++look) {
     const std::uint64_t seen = word.load();
-    if (const auto taken = take()) {
-      parcel = *taken;
-      return Outcome::done;
-    }
+    if (const auto parcel = take()) return {Outcome::done, *parcel};
     if (waking == Waking::polled && begins_to_arrive(seen)) {  // no single word says when the others are there
-      if (fabric.lost(peer[0])) return Outcome::peer_lost;
-      if (fabric.now() >= deadline.at) return Outcome::timed_out;
+      if (fabric.lost(peer[0])) return {Outcome::peer_lost, {}};
+      if (fabric.now() >= deadline.at) return {Outcome::timed_out, {}};
       if (look < kLooks) continue;
       fabric.sleep(backoff.next());
       continue;
     }
     const Outcome waited = channel.wait_until(
         *end_.own, word, [seen](std::uint64_t now) { return now != seen; }, deadline, peer);
-    if (waited != Outcome::done) return waited;
+    if (waited != Outcome::done) return {waited, {}};
   }
 }
 

@@ -113,7 +113,7 @@ class MailboxReceiver {
   /// The next parcel, if it is there.
   [[nodiscard]] std::optional<Parcel> take();
   /// The same, waiting for it.
-  Outcome await(Fabric& fabric, Channel& channel, Waking waking, Parcel& parcel, Deadline deadline);
+  Result<Parcel> await(Fabric& fabric, Channel& channel, Waking waking, Deadline deadline);
 
  private:
   [[nodiscard]] bool begins_to_arrive(std::uint64_t header) const;

@@ -31,9 +31,9 @@ class Requests {
   [[nodiscard]] virtual ServerNumber servers() const = 0;
   /// On its way, and may be lost: whether it was done only the reply tells. Several may be unanswered.
   virtual Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) = 0;
-  /// The reply to the oldest request of that server that is unanswered. After timed_out that reply will not be shown
-  /// any more when it comes.
-  virtual Outcome receive(ServerNumber server, Message& reply, Deadline deadline) = 0;
+  /// Returns the reply to the oldest request of that server that is unanswered. After timed_out that reply will not be
+  /// shown any more when it comes.
+  virtual Result<Message> receive(ServerNumber server, Deadline deadline) = 0;
   /// Whether receive would not wait: the reply is there, or the server is lost.
   [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
   /// After a call for that server ended with peer_lost: whether nothing in its place answers here, or is read by this

@@ -143,7 +143,7 @@ void ShippingJournal::go_back(Outcome failed) {
 }
 
 void ShippingJournal::look_for_room(Deadline deadline) {
-  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), deadline);
+  const Result<std::uint64_t> taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), deadline);
   if (!taken.done()) return;
   note_taken(taken.value);
   const bool is_half_full = flushed_ - taken_ > ring_.capacity / 2;
@@ -171,7 +171,7 @@ bool ShippingJournal::step() {
 }
 
 void ShippingJournal::look_at_the_standby() {
-  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
+  const Result<std::uint64_t> taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
   if (taken.done()) between_looks_.reset();
   next_look_ = fabric_.in(between_looks_.next()).at;
   if (taken.done()) note_taken(taken.value);

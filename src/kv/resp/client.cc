@@ -48,6 +48,11 @@ std::string unknown_command(std::span<const std::string_view> words) {
 // and what stands in it would be obeyed.
 bool is_http(std::string_view word) { return is(word, "post") || is(word, "host:"); }
 
+// If they are alike, the first.
+SilentServers::Worst worse(const SilentServers::Worst& first, const SilentServers::Worst& second) {
+  return second.answers > first.answers ? second : first;
+}
+
 bool reads(const Command& command, std::size_t words) { return command.first_key != 0 && words > command.blind_words; }
 
 }  // namespace
@@ -152,9 +157,8 @@ void RespClient::take(RespReply& reply) {
   taken_words_ += request.words.size();
   if (!request.is_too_large && is_http(request.words.front())) return close_after_reply();
   request.command = request.is_too_large ? nullptr : find_command(request.words.front());
-  std::uint32_t server = 0;
   const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
-                        answers_to(request, server) == SilentServers::Answers::yes && request.command->first_key != 0 &&
+                        worst_to(request).answers == SilentServers::Answers::yes && request.command->first_key != 0 &&
                         (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
   if (can_wait) {
     if (++pending_ == kMaxPending) run_pending(reply);
@@ -168,8 +172,7 @@ void RespClient::take(RespReply& reply) {
 // Or waits until it is known whether a server answers.
 void RespClient::obey_held(RespReply& reply) {
   Request& request = requests_[*held_];
-  std::uint32_t server = 0;
-  is_held_up_ = answers_to(request, server) == SilentServers::Answers::perhaps;
+  is_held_up_ = worst_to(request).answers == SilentServers::Answers::perhaps;
   if (is_held_up_) return;
   held_.reset();
   obey_alone(request, reply);
@@ -181,8 +184,8 @@ void RespClient::obey_alone(Request& request, RespReply& reply) {
     refuse(request, reply, refusal);
   } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
     queue(request, reply);
-  } else if (std::uint32_t server = 0; answers_to(request, server) == SilentServers::Answers::no) {
-    reply.error(silent_error(server));
+  } else if (const auto worst = worst_to(request); worst.answers == SilentServers::Answers::no) {
+    reply.error(silent_error(worst.server));
     if (request.command->has(Command::kEndsMulti)) end_transaction();
   } else if (request.command->first_key != 0) {
     run({&request, 1}, reply, false);
@@ -191,32 +194,28 @@ void RespClient::obey_alone(Request& request, RespReply& reply) {
   }
 }
 
-SilentServers::Answers RespClient::answers_to(const Request& request, std::uint32_t& server) const {
-  using Answers = SilentServers::Answers;
-  if (!status_.silent.any() || !why_not(request).empty()) return Answers::yes;
+SilentServers::Worst RespClient::worst_to(const Request& request) const {
+  if (!status_.silent.any() || !why_not(request).empty()) return {};
   if (request.command->has(Command::kEndsMulti)) {
-    Answers worst = Answers::yes;
-    for (const Request& each : queued_) worst = std::max(worst, answers_now(each, server));
+    SilentServers::Worst worst;
+    for (const Request& each : queued_) worst = worse(worst, worst_now(each));
     return worst;
   }
   const bool is_queued = transaction_ != Transaction::none && !request.command->has(Command::kAtOnce);
-  return is_queued ? Answers::yes : answers_now(request, server);
+  return is_queued ? SilentServers::Worst{} : worst_now(request);
 }
 
-SilentServers::Answers RespClient::answers_now(const Request& request, std::uint32_t& server) const {
+SilentServers::Worst RespClient::worst_now(const Request& request) const {
   using Use = SilentServers::Use;
-  if (request.command->has(Command::kAllServers)) return status_.silent.of_all(server);
-  SilentServers::Answers worst{};
-  const auto ask = [&](Use use, std::uint32_t of) {
-    const auto answers = status_.silent.to(use, of);
-    if (answers <= worst) return;
-    worst = answers;
-    server = of;
+  if (request.command->has(Command::kAllServers)) return status_.silent.of_all();
+  SilentServers::Worst worst;
+  const auto ask = [&](Use use, std::uint32_t server) {
+    worst = worse(worst, {status_.silent.to(use, server), server});
   };
   request.command->for_each_key(request.words, [&](auto key) {
-    const std::uint32_t of = session_->server_of(key);
-    if (request.command->has(Command::kWrite)) ask(Use::write, of);
-    if (reads(*request.command, request.words.size())) ask(Use::read, of);
+    const std::uint32_t server = session_->server_of(key);
+    if (request.command->has(Command::kWrite)) ask(Use::write, server);
+    if (reads(*request.command, request.words.size())) ask(Use::read, server);
   });
   return worst;
 }

@@ -135,9 +135,9 @@ class RespClient {
   void take(RespReply& reply);
   void obey_alone(Request& request, RespReply& reply);
   void obey_held(RespReply& reply);
-  /// The worst of the servers that it needs when it is obeyed, which may be later; `server`: unless that is yes, it.
-  [[nodiscard]] SilentServers::Answers answers_to(const Request& request, std::uint32_t& server) const;
-  [[nodiscard]] SilentServers::Answers answers_now(const Request& request, std::uint32_t& server) const;
+  /// Of the servers that it needs when it is obeyed, which may be later.
+  [[nodiscard]] SilentServers::Worst worst_to(const Request& request) const;
+  [[nodiscard]] SilentServers::Worst worst_now(const Request& request) const;
   [[nodiscard]] std::string why_not(const Request& request) const;
   void queue(const Request& request, RespReply& reply);
   void refuse(const Request& request, RespReply& reply, std::string_view error);

@@ -37,25 +37,24 @@ void count_present(Call& call) {
 void type(Call& call) { call.reply.status(call.unit.find(call.words[1]) == nullptr ? "none" : "string"); }
 
 void count_keys(Call& call) {
-  std::vector<MemoryUse> servers;
-  if (const auto asked = call.session.use(servers); asked != Outcome::done) return call.reply.error(error_of(asked));
+  const auto servers = call.session.use();
+  if (!servers.done()) return call.reply.error(error_of(servers.status));
   std::uint64_t keys = 0;
-  for (const MemoryUse& server : servers) keys += server.keys;
+  for (const MemoryUse& server : servers.value) keys += server.keys;
   call.reply.integer(static_cast<std::int64_t>(keys));
 }
 
 void list_keys(Call& call) {
   const auto pattern = call.words[1];
   std::vector<std::string> found;
-  Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    const auto asked = call.session.scan(cursor, literal_prefix(pattern), kKeysAtOnce, scanned);
-    if (asked != Outcome::done) return call.reply.error(error_of(asked));
-    for (std::string& key : scanned.keys) {
+    auto scanned = call.session.scan(cursor, literal_prefix(pattern), kKeysAtOnce);
+    if (!scanned.done()) return call.reply.error(error_of(scanned.status));
+    for (std::string& key : scanned.value.keys) {
       if (matches(pattern, key)) found.push_back(std::move(key));
     }
-    cursor = scanned.next;
+    cursor = scanned.value.next;
   } while (cursor != 0);
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -102,14 +101,14 @@ std::optional<ScanOptions> read_scan(Call& call) {
 void scan(Call& call) {
   const auto options = read_scan(call);
   if (!options) return;
-  Scanned scanned;
-  const auto asked = call.session.scan(options->cursor, literal_prefix(options->pattern), options->about, scanned);
-  if (asked != Outcome::done) return call.reply.error(error_of(asked));
-  std::erase_if(scanned.keys, [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
+  auto scanned = call.session.scan(options->cursor, literal_prefix(options->pattern), options->about);
+  if (!scanned.done()) return call.reply.error(error_of(scanned.status));
+  auto& [keys, next] = scanned.value;
+  std::erase_if(keys, [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
   call.reply.array(2);
-  call.reply.bulk(std::to_string(scanned.next));
-  call.reply.array(scanned.keys.size());
-  for (const std::string& key : scanned.keys) call.reply.bulk(key);
+  call.reply.bulk(std::to_string(next));
+  call.reply.array(keys.size());
+  for (const std::string& key : keys) call.reply.bulk(key);
 }
 
 // Each key by itself, which takes the least memory. A full server has room for as many erasures again when it has kept
@@ -140,14 +139,13 @@ void erase_all(Call& call) {
     return call.reply.error(kSyntaxError);
   }
   if (call.words.size() > 2) return call.reply.error(kSyntaxError);
-  Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    const auto asked = call.session.scan(cursor, {}, kKeysAtOnce, scanned);
-    if (asked != Outcome::done) return call.reply.error(error_of(asked));
-    const auto erased = erase_each(call.session, scanned.keys);
+    const auto scanned = call.session.scan(cursor, {}, kKeysAtOnce);
+    if (!scanned.done()) return call.reply.error(error_of(scanned.status));
+    const auto erased = erase_each(call.session, scanned.value.keys);
     if (erased != PutOutcome::done) return call.reply.error(error_of(erased));
-    cursor = scanned.next;
+    cursor = scanned.value.next;
   } while (cursor != 0);
   call.reply.ok();
 }

@@ -96,7 +96,7 @@ void Overseer::look() {
 void Overseer::hear() {
   std::vector<bool> answered;
   try {
-    session_->hear(answered);
+    answered = session_->hear();
   } catch (const StoreReplaced&) {  // nothing is known of the new one
     return;
   }

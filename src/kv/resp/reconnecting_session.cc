@@ -10,9 +10,9 @@
 
 namespace farside::kv {
 
-Outcome ReconnectingSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got) {
+Result<std::span<const Got>> ReconnectingSession::get_all(std::span<const std::string_view> keys) {
   renew_if_lost();
-  return noted(opened_.session->get_all(keys, got));
+  return noted(opened_.session->get_all(keys));
 }
 
 PutOutcome ReconnectingSession::put_all(std::span<const Write> writes) { return opened_.session->put_all(writes); }
@@ -22,19 +22,19 @@ void ReconnectingSession::put_each(std::span<IndependentPut> puts) {
   opened_.session->put_each(puts);
 }
 
-Outcome ReconnectingSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) {
+Result<Scanned> ReconnectingSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {
   renew_if_lost();
-  return noted(opened_.session->scan(cursor, prefix, about, scanned));
+  return noted(opened_.session->scan(cursor, prefix, about));
 }
 
-Outcome ReconnectingSession::use(std::vector<MemoryUse>& servers) {
+Result<std::vector<MemoryUse>> ReconnectingSession::use() {
   renew_if_lost();
-  return noted(opened_.session->use(servers));
+  return noted(opened_.session->use());
 }
 
-void ReconnectingSession::hear(std::vector<bool>& answered) {
+std::vector<bool> ReconnectingSession::hear() {
   renew_if_lost();
-  opened_.session->hear(answered);
+  return opened_.session->hear();
 }
 
 void ReconnectingSession::renew_if_lost() {
@@ -65,11 +65,6 @@ void ReconnectingSession::take_renewed() {
 
 void ReconnectingSession::note_loss(const std::string& what) {
   if (!std::exchange(said_so_, true)) log::warn("a server of the store is lost: " + what);
-}
-
-Outcome ReconnectingSession::noted(Outcome outcome) {
-  lost_ = lost_ || outcome == Outcome::peer_lost;
-  return outcome;
 }
 
 }  // namespace farside::kv

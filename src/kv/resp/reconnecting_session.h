@@ -40,18 +40,18 @@ class ReconnectingSession final : public Session {
   explicit ReconnectingSession(Open open) : open_(std::move(open)), opened_(open_()) {}
 
   // Besides what Session says: throw StoreReplaced.
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override;
+  Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override;
   PutOutcome put_all(std::span<const Write> writes) override;
   void put_each(std::span<IndependentPut> puts) override;
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override;
-  Outcome use(std::vector<MemoryUse>& servers) override;
+  Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override;
+  Result<std::vector<MemoryUse>> use() override;
   [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override {
     return opened_.session->lost_server_of(key);
   }
   [[nodiscard]] bool has_lost_server() const override { return opened_.session->has_lost_server(); }
   [[nodiscard]] std::uint32_t servers() const override { return opened_.session->servers(); }
   [[nodiscard]] std::uint32_t server_of(std::string_view key) const override { return opened_.session->server_of(key); }
-  void hear(std::vector<bool>& answered) override;
+  [[nodiscard]] std::vector<bool> hear() override;
   [[nodiscard]] std::uint64_t wall_ns() const override { return opened_.session->wall_ns(); }
 
  private:
@@ -60,7 +60,12 @@ class ReconnectingSession final : public Session {
   void renew_if_lost();
   void take_renewed();
   void note_loss(const std::string& what);
-  Outcome noted(Outcome outcome);
+  /// Returns `result`, and records that a server is lost if its status says so.
+  template <class T>
+  Result<T> noted(Result<T> result) {
+    lost_ = lost_ || result.status == Outcome::peer_lost;
+    return result;
+  }
 
   Open open_;
   Opened opened_;

@@ -116,9 +116,8 @@ RequestParser::Next RequestParser::next_array(std::span<char> input, std::vector
 }
 
 RequestParser::Next RequestParser::take_count(std::string_view input) {
-  std::int64_t count = 0;
   understood_ = 1;
-  const Next taken = take_number(input, "mbulk count string", count);
+  const auto [taken, count] = take_number(input, "mbulk count string");
   if (taken == Next::incomplete) understood_ = 0;
   if (taken != Next::request) return taken;
   if (count > static_cast<std::int64_t>(limits_.arguments)) {
@@ -130,43 +129,40 @@ RequestParser::Next RequestParser::take_count(std::string_view input) {
 
 RequestParser::Next RequestParser::take_argument(std::string_view input) {
   const std::size_t begin = understood_;
-  std::size_t length = 0;
-  Next taken = take_length(input, length);
-  if (taken == Next::request) {
-    if (length > limits_.argument_bytes || understood_ + length > limits_.request_bytes) {
-      is_skipping_ = true;
-      skipped_ = length + kLineEnd.size();
-      return Next::request;
-    }
-    if (input.size() - understood_ >= length + kLineEnd.size()) {
-      if (input.substr(understood_ + length, kLineEnd.size()) != kLineEnd) return refuse("invalid bulk length");
-      arguments_.push_back({understood_, length});
-      understood_ += length + kLineEnd.size();
-      return Next::request;
-    }
-    taken = Next::incomplete;
+  const auto [taken, length] = take_length(input);
+  if (taken != Next::request) return taken;
+  if (length > limits_.argument_bytes || understood_ + length > limits_.request_bytes) {
+    is_skipping_ = true;
+    skipped_ = length + kLineEnd.size();
+    return Next::request;
   }
-  if (taken == Next::incomplete) understood_ = begin;
-  return taken;
+  if (input.size() - understood_ < length + kLineEnd.size()) {
+    understood_ = begin;
+    return Next::incomplete;
+  }
+  if (input.substr(understood_ + length, kLineEnd.size()) != kLineEnd) return refuse("invalid bulk length");
+  arguments_.push_back({understood_, length});
+  understood_ += length + kLineEnd.size();
+  return Next::request;
 }
 
-RequestParser::Next RequestParser::take_length(std::string_view input, std::size_t& length) {
-  if (understood_ == input.size()) return Next::incomplete;
+Result<std::size_t, RequestParser::Next> RequestParser::take_length(std::string_view input) {
+  if (understood_ == input.size()) return {Next::incomplete, 0};
   if (input[understood_] != '$') {
-    return refuse(std::string("expected '$', got '") + input[understood_] + "'");
+    return {refuse(std::string("expected '$', got '") + input[understood_] + "'"), 0};
   }
   ++understood_;
-  std::int64_t bytes = 0;
-  const Next taken = take_number(input, "bulk count string", bytes);
+  const auto [taken, bytes] = take_number(input, "bulk count string");
   if (taken == Next::incomplete) --understood_;
-  if (taken != Next::request) return taken;
-  if (bytes < 0) return refuse("invalid bulk length");
-  length = static_cast<std::size_t>(bytes);
+  if (taken != Next::request) return {taken, 0};
+  if (bytes < 0) return {refuse("invalid bulk length"), 0};
+  const auto length = static_cast<std::size_t>(bytes);
   if (length > std::max(limits_.argument_bytes, limits_.skipped_argument_bytes)) {
-    return refuse(std::string(limits_.beyond) + " bulk length");
+    return {refuse(std::string(limits_.beyond) + " bulk length"), 0};
   }
   const bool fits = understood_ + length <= limits_.request_bytes;
-  return fits || limits_.skipped_argument_bytes != 0 ? Next::request : refuse("too big a request");
+  if (!fits && limits_.skipped_argument_bytes == 0) return {refuse("too big a request"), 0};
+  return {Next::request, length};
 }
 
 // `missing_` counts the argument that is skipped. What has come of it is taken from the input at once.
@@ -183,8 +179,7 @@ RequestParser::Next RequestParser::skip(std::string_view input) {
       (void)finish(understood_);
       return Next::too_large;
     }
-    std::size_t length = 0;
-    const Next taken = take_length(input, length);
+    const auto [taken, length] = take_length(input);
     if (taken == Next::broken) return taken;
     if (taken == Next::incomplete) break;
     --missing_;
@@ -194,20 +189,18 @@ RequestParser::Next RequestParser::skip(std::string_view input) {
   return Next::incomplete;
 }
 
-// A number and the end of its line, from `understood_` on.
-RequestParser::Next RequestParser::take_number(std::string_view input, const char* name, std::int64_t& number) {
+Result<std::int64_t, RequestParser::Next> RequestParser::take_number(std::string_view input, const char* name) {
   const std::string_view rest = input.substr(understood_, limits_.line_bytes);
   const auto end = rest.find(kLineEnd);
   if (end == std::string_view::npos) {
-    return rest.size() < limits_.line_bytes ? Next::incomplete : refuse(std::string("too big ") + name);
+    return {rest.size() < limits_.line_bytes ? Next::incomplete : refuse(std::string("too big ") + name), 0};
   }
   const auto parsed = parse_integer(rest.substr(0, end));
   if (!parsed) {
-    return refuse(input[understood_ - 1] == '*' ? "invalid multibulk length" : "invalid bulk length");
+    return {refuse(input[understood_ - 1] == '*' ? "invalid multibulk length" : "invalid bulk length"), 0};
   }
-  number = *parsed;
   understood_ += end + kLineEnd.size();
-  return Next::request;
+  return {Next::request, *parsed};
 }
 
 RequestParser::Next RequestParser::next_line(std::span<char> input, std::vector<std::string_view>& words) {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "farside/fabric/channel.h"
+
 namespace farside::kv {
 
 struct RequestLimits {
@@ -61,9 +63,10 @@ class RequestParser {
   Next next_line(std::span<char> input, std::vector<std::string_view>& words);
   Next take_count(std::string_view input);
   Next take_argument(std::string_view input);
-  Next take_number(std::string_view input, const char* name, std::int64_t& number);
-  /// From `understood_` on. `bytes`: of the argument.
-  Next take_length(std::string_view input, std::size_t& bytes);
+  /// A number and the end of its line, from `understood_` on. Of what is incomplete nothing is taken.
+  Result<std::int64_t, Next> take_number(std::string_view input, const char* name);
+  /// The length of the next argument, likewise.
+  Result<std::size_t, Next> take_length(std::string_view input);
   /// The rest of a request that is too large, as far as it has come.
   Next skip(std::string_view input);
   Next refuse(std::string reason);

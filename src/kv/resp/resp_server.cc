@@ -68,17 +68,18 @@ RespServer::~RespServer() {
   overseer_.stop();
 }
 
-Fd RespServer::accept(const net::Listener& listener, sockaddr_storage& address) {
+RespServer::Accepted RespServer::accept(const net::Listener& listener) {
+  sockaddr_storage address{};
   socklen_t length = sizeof address;
-  return Fd(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd socket(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  return {std::move(socket), address};
 }
 
 // No client is left to wait in the listener's queue for an answer that does not come.
 void RespServer::turn_away_without_descriptors(const net::Listener& listener) {
   spare_.reset();
-  sockaddr_storage address{};
-  if (const Fd socket = accept(listener, address)) {
-    refuse(socket);
+  if (const auto client = accept(listener); client.socket) {
+    refuse(client.socket);
   } else {
     accepting_.rest(listener.fd());
   }
@@ -86,8 +87,7 @@ void RespServer::turn_away_without_descriptors(const net::Listener& listener) {
 }
 
 void RespServer::accept_client(const net::Listener& listener) {
-  sockaddr_storage address{};
-  Fd socket = accept(listener, address);
+  auto [socket, address] = accept(listener);
   if (!socket) {
     if (errno == EMFILE || errno == ENFILE) turn_away_without_descriptors(listener);
     return;

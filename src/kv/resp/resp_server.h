@@ -41,7 +41,12 @@ class RespServer {
 
  private:
   void accept_client(const net::Listener& listener);
-  [[nodiscard]] static Fd accept(const net::Listener& listener, sockaddr_storage& address);
+  /// A client that was accepted, and where it is.
+  struct Accepted {
+    Fd socket;  ///< none, with errno set: no client could be accepted
+    sockaddr_storage address;
+  };
+  [[nodiscard]] static Accepted accept(const net::Listener& listener);
   void turn_away_without_descriptors(const net::Listener& listener);
 
   RespStatus status_;

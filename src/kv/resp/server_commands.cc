@@ -45,10 +45,11 @@ std::string stats_section(Call& call) {
 
 // None: a server does not answer.
 std::optional<MemoryUse> use_of_all(Call& call) {
+  if (call.client.status().silent.any()) return std::nullopt;
+  const auto servers = call.session.use();
+  if (!servers.done()) return std::nullopt;
   MemoryUse sum;
-  std::vector<MemoryUse> servers;
-  if (call.client.status().silent.any() || call.session.use(servers) != Outcome::done) return std::nullopt;
-  for (const MemoryUse& server : servers) {
+  for (const MemoryUse& server : servers.value) {
     sum.keys += server.keys;
     sum.versions += server.versions;
     sum.bytes_used += server.bytes_used;

@@ -16,12 +16,12 @@ SilentServers::Answers SilentServers::to(Use use, std::uint32_t server) const {
   return of(found->second);
 }
 
-SilentServers::Answers SilentServers::of_all(std::uint32_t& server) const {
-  if (!any()) return Answers::yes;
+SilentServers::Worst SilentServers::of_all() const {
+  if (!any()) return {};
   const MutexLock lock(mutex_);
-  if (silent_.empty()) return Answers::yes;
-  server = silent_.begin()->first;
-  return of(silent_.begin()->second);
+  if (silent_.empty()) return {};
+  const auto& [server, silent] = *silent_.begin();
+  return {of(silent), server};
 }
 
 void SilentServers::suspect(Use use, std::uint32_t server) {

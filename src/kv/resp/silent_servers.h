@@ -23,13 +23,18 @@ class SilentServers {
     perhaps,  ///< it is being found out
     no,       ///< it has been silent for as long as the limit
   };
+  /// What the servers that a call needs answer: the worst, and whose it is unless all answer.
+  struct Worst {
+    Answers answers = Answers::yes;
+    std::uint32_t server = 0;
+  };
 
   explicit SilentServers(std::chrono::milliseconds limit) : limit_(limit) {}
 
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
   [[nodiscard]] Answers to(Use use, std::uint32_t server) const;
-  /// The first that does not, for whatever: of calls that need all. Or `server` stays as it is.
-  [[nodiscard]] Answers of_all(std::uint32_t& server) const;
+  /// Of calls that need all servers, for whatever.
+  [[nodiscard]] Worst of_all() const;
 
   /// It keeps such a call waiting.
   void suspect(Use use, std::uint32_t server);

@@ -7,9 +7,9 @@ namespace farside::kv {
 
 namespace {
 
-// The end of the class that begins behind '[' at `at`, and whether `c` is in it. A class that nothing closes ends with
+// Returns the end of the class that begins behind '[' at `at` if `c` is in it. A class that nothing closes ends with
 // the pattern.
-std::size_t match_class(std::string_view pattern, std::size_t at, char c, bool& in) {
+std::optional<std::size_t> match_class(std::string_view pattern, std::size_t at, char c) {
   const bool inverted = at < pattern.size() && pattern[at] == '^';
   if (inverted) ++at;
   bool found = false;
@@ -26,19 +26,14 @@ std::size_t match_class(std::string_view pattern, std::size_t at, char c, bool& 
       found |= pattern[at] == c;
     }
   }
-  in = found != inverted;
-  return std::min(at + 1, pattern.size());
+  return found == inverted ? std::nullopt : std::optional(std::min(at + 1, pattern.size()));
 }
 
 // Returns where the pattern goes on if its element at `at`, which is no *, matches `c`.
 std::optional<std::size_t> match_one(std::string_view pattern, std::size_t at, char c) {
   switch (pattern[at]) {
     case '?': return at + 1;
-    case '[': {
-      bool in = false;
-      const std::size_t end = match_class(pattern, at + 1, c, in);
-      return in ? std::optional(end) : std::nullopt;
-    }
+    case '[': return match_class(pattern, at + 1, c);
     case '\\':
       if (pattern.size() - at > 1) ++at;
       break;

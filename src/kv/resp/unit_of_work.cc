@@ -18,7 +18,6 @@ void UnitOfWork::release_memory() {
   places_ = std::vector<std::uint32_t>(kFewestPlaces);
   kept_ = {};
   keys_ = {};
-  got_ = {};
   writes_ = {};
 }
 
@@ -50,13 +49,15 @@ bool UnitOfWork::load() {
     if (entry.wanted) keys_.push_back(entry.key);
   }
   if (keys_.empty()) return true;
-  if (session_->get_all(keys_, got_) != Outcome::done) return false;
-  assert_that(got_.size() == keys_.size(), "a get finds something of each key");
+  const auto got = session_->get_all(keys_);
+  if (!got.done()) return false;
+  assert_that(got.value.size() == keys_.size(), "a get finds something of each key");
   for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const Got& found = got.value[i];
     Entry& entry = this->entry(keys_[i]);
-    entry.present = got_[i].present;
-    entry.version = got_[i].version;
-    entry.value = {got_[i].value, got_[i].expires_ns};
+    entry.present = found.present;
+    entry.version = found.version;
+    entry.value = {found.value, found.expires_ns};
   }
   return true;
 }

@@ -77,7 +77,6 @@ class UnitOfWork {
       std::vector<std::uint32_t>(kFewestPlaces);  // of entries, by their keys' hashes; number + 1; 0: none
   std::deque<std::string> kept_;
   std::vector<std::string_view> keys_;
-  std::vector<Got> got_;
   std::vector<Write> writes_;
 };
 

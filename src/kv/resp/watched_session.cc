@@ -44,10 +44,10 @@ std::uint64_t WatchedSession::calls() const {
   return calls_;
 }
 
-Outcome WatchedSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got) {
+Result<std::span<const Got>> WatchedSession::get_all(std::span<const std::string_view> keys) {
   const Call call(*this, keys);
   const metrics::ScopedLatency latency(latencies_.gets);
-  return session_->get_all(keys, got);
+  return session_->get_all(keys);
 }
 
 PutOutcome WatchedSession::put_all(std::span<const Write> writes) {
@@ -62,14 +62,14 @@ void WatchedSession::put_each(std::span<IndependentPut> puts) {
   session_->put_each(puts);
 }
 
-Outcome WatchedSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) {
+Result<Scanned> WatchedSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {
   const Call call(*this, std::monostate());
-  return session_->scan(cursor, prefix, about, scanned);
+  return session_->scan(cursor, prefix, about);
 }
 
-Outcome WatchedSession::use(std::vector<MemoryUse>& servers) {
+Result<std::vector<MemoryUse>> WatchedSession::use() {
   const Call call(*this, std::monostate());
-  return session_->use(servers);
+  return session_->use();
 }
 
 }  // namespace farside::kv

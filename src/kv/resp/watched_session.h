@@ -50,11 +50,11 @@ class WatchedSession final : public Session {
   [[nodiscard]] bool is_relieved() const noexcept { return relieved_; }
   void watch_again() noexcept { relieved_ = false; }
 
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override;
+  Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override;
   PutOutcome put_all(std::span<const Write> writes) override;
   void put_each(std::span<IndependentPut> puts) override;
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override;
-  Outcome use(std::vector<MemoryUse>& servers) override;
+  Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override;
+  Result<std::vector<MemoryUse>> use() override;
   [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override {
     return session_->lost_server_of(key);
   }

@@ -26,17 +26,19 @@ class Expiries {
   /// No key of the bucket expires before.
   void set(std::uint64_t bucket, std::uint64_t expires_ns) { earliest_ns_[bucket] = expires_ns; }
 
-  /// Walks on, over at most `buckets`, of which it deducts those that it has passed. Returns the first that has a
-  /// moment at or before `now_ns`.
-  [[nodiscard]] std::optional<std::uint64_t> next_due(std::uint64_t& buckets, std::uint64_t now_ns) {
-    for (; buckets != 0; --buckets) {
+  /// A part of the walk.
+  struct Walk {
+    std::uint64_t passed;              ///< buckets, the one that is due included
+    std::optional<std::uint64_t> due;  ///< the bucket that ended it
+  };
+  /// Walks on, over at most `buckets`, to the first that has a moment at or before `now_ns`.
+  [[nodiscard]] Walk next_due(std::uint64_t buckets, std::uint64_t now_ns) {
+    for (std::uint64_t passed = 1; passed <= buckets; ++passed) {
       const std::uint64_t bucket = next_;
       next_ = next_ + 1 == earliest_ns_.size() ? 0 : next_ + 1;
-      if (earliest_ns_[bucket] > now_ns) continue;
-      --buckets;
-      return bucket;
+      if (earliest_ns_[bucket] <= now_ns) return {passed, bucket};
     }
-    return std::nullopt;
+    return {buckets, std::nullopt};
   }
 
  private:

@@ -95,8 +95,9 @@ std::size_t Store::State::find_expired(std::uint64_t buckets, std::size_t keys) 
   const std::uint64_t now_ns = wall_ns();
   std::size_t found = 0;
   while (found < keys) {
-    const auto due = expiries.next_due(buckets, now_ns);
+    const auto [passed, due] = expiries.next_due(buckets, now_ns);
     if (!due) break;
+    buckets -= passed;
     found += expire_keys_of(*due);
   }
   return found;

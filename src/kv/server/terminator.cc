@@ -111,10 +111,9 @@ bool Terminator::take_answers() {
     Question& question = questions_[server];
     if (!question.about) continue;
     if (!servers_.has_reply(server) && !is_overdue(question)) continue;
-    Message message;
-    const Outcome received = servers_.receive(server, message, fabric_.in(time_limits::kPost));
+    const auto received = servers_.receive(server, fabric_.in(time_limits::kPost));
     const Timestamp about = *std::exchange(question.about, std::nullopt);
-    const auto reply = received == Outcome::done ? Reply::decode(message) : std::nullopt;
+    const auto reply = received.done() ? Reply::decode(received.value) : std::nullopt;
     question.failed = !reply || reply->kind != RequestKind::fate || reply->answer != Answer::done;
     question.since = fabric_.now();
     question.is_silent = question.failed;

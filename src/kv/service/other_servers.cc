@@ -53,15 +53,15 @@ Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> reque
   return sent;
 }
 
-Outcome OtherServers::receive(ServerNumber server, Message& reply, Deadline deadline) {
+Result<Message> OtherServers::receive(ServerNumber server, Deadline deadline) {
   Asked& asked = asked_.at(server);
   if (asked.failed != 0) {
     --asked.failed;
-    return Outcome::peer_lost;
+    return {Outcome::peer_lost, {}};
   }
   assert_that(asked.unanswered != 0, "a reply is received when a question is unanswered");
   --asked.unanswered;
-  return asked.line->requests->receive(0, reply, deadline);
+  return asked.line->requests->receive(0, deadline);
 }
 
 bool OtherServers::has_reply(ServerNumber server) {

@@ -37,7 +37,7 @@ class OtherServers final : public Requests {
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(asked_.size()); }
   /// peer_lost while it is being connected to.
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
+  Result<Message> receive(ServerNumber server, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber server) override;
 
  private:

@@ -52,13 +52,13 @@ std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
 }
 
 bool ServerLink::is_alone(Channel& channel) const {
-  const Fetched said = channel.load(alone(), fabric_->in(time_limits::kAskStanding));
+  const Result<std::uint64_t> said = channel.load(alone(), fabric_->in(time_limits::kAskStanding));
   return said.done() && said.value != 0;
 }
 
 bool ServerLink::ask_whether_gave_up(Channel& channel) {
   if (gave_up()) return true;
-  const Fetched said = channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
+  const Result<std::uint64_t> said = channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
   if (said.done() && said.value != 0) gave_up_.store(true, std::memory_order_release);
   return gave_up();
 }

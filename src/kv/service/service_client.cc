@@ -328,7 +328,7 @@ bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
   const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
   if (told != 0 || standby.epoch_when_joined() != 0) return true;
   if (!is_between_hosts()) return false;
-  const Fetched epoch = channel.load(standby.epoch(), fabric_->in(time_limits::kAskStanding));
+  const Result<std::uint64_t> epoch = channel.load(standby.epoch(), fabric_->in(time_limits::kAskStanding));
   return epoch.done() && epoch.value != 0;
 }
 

@@ -96,7 +96,7 @@ class ServiceSession final : private LinkedSession, public TimedSession {
         TimedSession(fabric, stack.session(), time_out) {}
 
   [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override;
-  [[nodiscard]] bool has_lost_server() const override { return links.has_lost_any(); }
+  [[nodiscard]] bool has_lost_server() const override { return links.has_lost_any() || stack.is_torn(); }
   [[nodiscard]] std::uint32_t servers() const override { return links.partitions(); }
   [[nodiscard]] std::uint32_t server_of(std::string_view key) const override {
     return kv::server_of(key_id(key), links.partitions());

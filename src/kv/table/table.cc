@@ -75,6 +75,17 @@ std::string changed(const std::string& key, const Change& change, std::string_vi
   return encode_list(rows);
 }
 
+// The keys of a group's rows, sorted. `shards`: as they were got.
+std::vector<std::string> listed_in(std::span<const Got> shards, const View& view, std::string_view group) {
+  std::vector<std::string> keys;
+  for (std::uint32_t shard = 0; shard < view.shards; ++shard) {
+    auto part = decode_list(shard_key(view, shard, group), shards[shard].value);
+    keys.insert(keys.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  }
+  std::ranges::sort(keys);
+  return keys;
+}
+
 bool is_expected(const Write& row, const Got& found) {
   return !row.expected || *row.expected == found.version || (!found.present && *row.expected == Timestamp{});
 }
@@ -119,83 +130,82 @@ PutOutcome Table::put_all(std::span<const Write> rows) {
 std::optional<PutOutcome> Table::try_once(std::span<const Write> rows) {
   std::vector<std::string_view> keys;
   for (const Write& row : rows) keys.push_back(row.key);
-  if (session_.get_all(keys, got_) != Outcome::done) return PutOutcome::unknown;
+  const auto before = session_.get_all(keys);
+  if (!before.done()) return PutOutcome::unknown;
 
   Changes changes(views_);
   std::vector<Write> writes(rows.begin(), rows.end());
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    if (!is_expected(writes[i], got_[i])) return PutOutcome::differs;
-    writes[i].expected = got_[i].version;
-    changes.note(writes[i], got_[i]);
+    if (!is_expected(writes[i], before.value[i])) return PutOutcome::differs;
+    writes[i].expected = before.value[i].version;
+    changes.note(writes[i], before.value[i]);
   }
 
-  keys.clear();
-  for (const auto& [key, change] : changes.by_key()) keys.emplace_back(key);
-  if (!keys.empty() && session_.get_all(keys, got_) != Outcome::done) return PutOutcome::unknown;
   std::deque<std::string> values;
-  for (auto found = got_.begin(); const auto& [key, change] : changes.by_key()) {
-    const std::string& value = values.emplace_back(changed(key, change, found->value));
-    writes.push_back({.key = key, .value = value, .erase = value.empty(), .expected = found->version});
-    ++found;
+  if (!changes.by_key().empty()) {
+    keys.clear();
+    for (const auto& [key, change] : changes.by_key()) keys.emplace_back(key);
+    const auto shards = session_.get_all(keys);
+    if (!shards.done()) return PutOutcome::unknown;
+    for (auto found = shards.value.begin(); const auto& [key, change] : changes.by_key()) {
+      const std::string& value = values.emplace_back(changed(key, change, found->value));
+      writes.push_back({.key = key, .value = value, .erase = value.empty(), .expected = found->version});
+      ++found;
+    }
   }
   const PutOutcome outcome = session_.put_all(writes);
   if (outcome == PutOutcome::differs) return std::nullopt;
   return outcome;
 }
 
-Outcome Table::keys(std::string_view view, std::string_view group, std::vector<std::string>& keys) {
-  keys.clear();
+Result<std::vector<std::string>> Table::keys(std::string_view view, std::string_view group) {
   const View& wanted = find(view, true);
-  const Outcome outcome = get_shards(wanted, group, {});
-  if (outcome != Outcome::done) return outcome;
-  for (std::uint32_t shard = 0; shard < wanted.shards; ++shard) {
-    auto part = decode_list(shard_key(wanted, shard, group), got_[shard].value);
-    keys.insert(keys.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
-  }
-  std::ranges::sort(keys);
-  return outcome;
+  const auto shards = get_shards(wanted, group);
+  if (!shards.done()) return {shards.status, {}};
+  return {Outcome::done, listed_in(shards.value, wanted, group)};
 }
 
-Outcome Table::rows(std::string_view view, std::string_view group, std::vector<Row>& rows) {
-  rows.clear();
+Result<std::vector<Row>> Table::rows(std::string_view view, std::string_view group) {
   const View& wanted = find(view, true);
   Contention contention(time_out_);
-  std::vector<std::string> listed;
   do {
-    const Outcome first = keys(view, group, listed);
-    if (first != Outcome::done) return first;
+    const auto shards = get_shards(wanted, group);
+    if (!shards.done()) return {shards.status, {}};
+    std::vector<std::string> listed = listed_in(shards.value, wanted, group);
     std::vector<Timestamp> versions;
-    for (const Got& got : got_) versions.push_back(got.version);
-    const Outcome second = get_shards(wanted, group, listed);
-    if (second != Outcome::done) return second;
-    if (!std::ranges::equal(versions, std::span(got_).first(wanted.shards), {}, {}, &Got::version)) continue;
+    for (const Got& shard : shards.value) versions.push_back(shard.version);
+    const auto got = get_shards(wanted, group, listed);
+    if (!got.done()) return {got.status, {}};
+    if (!std::ranges::equal(versions, got.value.first(wanted.shards), {}, {}, &Got::version)) continue;
+    std::vector<Row> rows;
     for (std::size_t i = 0; i < listed.size(); ++i) {
-      rows.push_back({std::move(listed[i]), std::string(got_[wanted.shards + i].value)});
+      rows.push_back({std::move(listed[i]), std::string(got.value[wanted.shards + i].value)});
     }
-    return Outcome::done;
+    return {Outcome::done, std::move(rows)};
   } while (contention.try_again());
-  return Outcome::timed_out;
+  return {Outcome::timed_out, {}};
 }
 
-Outcome Table::count(std::string_view view, std::string_view group, std::uint64_t& count) {
-  count = 0;
+Result<std::uint64_t> Table::count(std::string_view view, std::string_view group) {
   const View& wanted = find(view, false);
-  const Outcome outcome = get_shards(wanted, group, {});
-  if (outcome != Outcome::done) return outcome;
+  const auto shards = get_shards(wanted, group);
+  if (!shards.done()) return {shards.status, 0};
+  std::uint64_t count = 0;
   for (std::uint32_t shard = 0; shard < wanted.shards; ++shard) {
     const std::string key = shard_key(wanted, shard, group);
-    const bool is_count = wanted.kind == View::Kind::count;
-    count += is_count ? decode_count(key, got_[shard].value) : decode_list(key, got_[shard].value).size();
+    const std::string_view value = shards.value[shard].value;
+    count += wanted.kind == View::Kind::count ? decode_count(key, value) : decode_list(key, value).size();
   }
-  return outcome;
+  return {Outcome::done, count};
 }
 
-Outcome Table::get_shards(const View& view, std::string_view group, std::span<const std::string> also) {
+Result<std::span<const Got>> Table::get_shards(const View& view, std::string_view group,
+                                               std::span<const std::string> also) {
   std::vector<std::string> shards;
   for (std::uint32_t shard = 0; shard < view.shards; ++shard) shards.push_back(shard_key(view, shard, group));
   std::vector<std::string_view> wanted(shards.begin(), shards.end());
   wanted.insert(wanted.end(), also.begin(), also.end());
-  return session_.get_all(wanted, got_);
+  return session_.get_all(wanted);
 }
 
 const View& Table::find(std::string_view name, bool must_list) const {

@@ -17,10 +17,9 @@ constexpr unsigned kMaxDoublings = 6;
 LockingSession::LockingSession(Fabric& fabric, kv::Requests& requests, std::uint64_t number)
     : fabric_(fabric), requests_(requests), number_(number), parts_(requests.servers()) {}
 
-Outcome LockingSession::get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got, Deadline deadline) {
+Result<std::span<const kv::Got>> LockingSession::get_all(std::span<const std::string_view> keys, Deadline deadline) {
   const Outcome outcome = transact(keys, {}, deadline);
-  got = got_;
-  return outcome;
+  return {outcome, got_};
 }
 
 Outcome LockingSession::put_all(std::span<const kv::Write> writes, Deadline deadline) {
@@ -60,8 +59,7 @@ Outcome LockingSession::try_once(std::span<const std::string_view> keys, const M
   for (ServerNumber server = 0; server < parts_.size() && outcome == Outcome::done; ++server) {
     if (!parts_[server].takes_part) continue;
     --parts_[server].unanswered;
-    kv::Message reply;
-    outcome = receive(server, reply, deadline);
+    outcome = receive(server, deadline).status;
   }
   return outcome;
 }
@@ -82,7 +80,9 @@ Outcome LockingSession::read(std::span<const std::string_view> keys, Deadline de
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     Part& part = parts_[server];
     if (part.keys.empty()) continue;
-    if (const Outcome came = receive(server, part.reply, deadline); came != Outcome::done) return came;
+    auto received = receive(server, deadline);
+    if (!received.done()) return received.status;
+    part.reply = std::move(received.value);
     const auto reply = kv::Reply::decode(part.reply);
     if (!reply) return Outcome::peer_lost;
     refused_ = refused_ || reply->answer != kv::Answer::done || reply->versions.size() != part.keys.size();
@@ -106,9 +106,9 @@ Outcome LockingSession::lock_writes(std::span<const kv::Write> writes, Deadline 
   }
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     if (prepares[server].writes.empty()) continue;
-    kv::Message message;
-    if (const Outcome came = receive(server, message, deadline); came != Outcome::done) return came;
-    const auto reply = kv::Reply::decode(message);
+    const auto received = receive(server, deadline);
+    if (!received.done()) return received.status;
+    const auto reply = kv::Reply::decode(received.value);
     if (!reply) return Outcome::peer_lost;
     refused_ = refused_ || reply->answer != kv::Answer::done;
   }
@@ -135,11 +135,11 @@ Outcome LockingSession::send(ServerNumber server, const kv::Request& request, De
 }
 
 // Replies come in the order of the requests.
-Outcome LockingSession::receive(ServerNumber server, kv::Message& reply, Deadline deadline) {
+Result<kv::Message> LockingSession::receive(ServerNumber server, Deadline deadline) {
   for (; parts_[server].unanswered != 0; --parts_[server].unanswered) {
-    if (const Outcome came = requests_.receive(server, reply, deadline); came != Outcome::done) return came;
+    if (auto skipped = requests_.receive(server, deadline); !skipped.done()) return skipped;
   }
-  return requests_.receive(server, reply, deadline);
+  return requests_.receive(server, deadline);
 }
 
 kv::Request LockingSession::request(kv::RequestKind kind) const {

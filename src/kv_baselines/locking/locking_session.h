@@ -27,7 +27,9 @@ class LockingSession {
 
   // done; timed_out, when locks were refused until then, too; peer_lost. After a request failed a write may have been
   // made, and the session is of no more use.
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got, Deadline deadline);
+
+  /// Returns an entry for each key, without versions. The entries are the session's, valid until its next call.
+  Result<std::span<const kv::Got>> get_all(std::span<const std::string_view> keys, Deadline deadline);
   Outcome put_all(std::span<const kv::Write> writes, Deadline deadline);
   /// Reads and writes in one transaction.
   Outcome modify_all(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
@@ -40,7 +42,7 @@ class LockingSession {
   /// To each server that has part in the transaction.
   Outcome end(kv::RequestKind kind, Deadline deadline);
   Outcome send(kv::ServerNumber server, const kv::Request& request, Deadline deadline);
-  Outcome receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline);
+  Result<kv::Message> receive(kv::ServerNumber server, Deadline deadline);
   [[nodiscard]] kv::Request request(kv::RequestKind kind) const;
 
   struct Part {

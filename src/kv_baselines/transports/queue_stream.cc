@@ -89,7 +89,7 @@ Outcome QueueStream::signal(std::uint64_t word, std::uint64_t value) {
   const Deadline deadline = fabric_.in(kStep);
   const Outcome outcome = channel_.write_signal(other(word), value, deadline);
   if (outcome != Outcome::done || !end_.bell) return outcome;
-  return channel_.add_signal(*end_.bell, 1, deadline).outcome;
+  return channel_.add_signal(*end_.bell, 1, deadline).status;
 }
 
 void QueueStream::await_room(Deadline deadline) {

@@ -28,7 +28,7 @@ Outcome StreamRequests::send(kv::ServerNumber server, std::span<const std::byte>
   return stream.is_lost() ? Outcome::peer_lost : Outcome::timed_out;  // what is left goes ahead of the next request
 }
 
-Outcome StreamRequests::receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline) {
+Result<kv::Message> StreamRequests::receive(kv::ServerNumber server, Deadline deadline) {
   Connection& connection = connections_.at(server);
   if (connection.replies.empty() && connection.oldest_awaited() == connection.awaited.end()) {
     throw UsageError({"receive a reply", "server " + std::to_string(server), "no request is unanswered", "send one"});
@@ -41,11 +41,11 @@ Outcome StreamRequests::receive(kv::ServerNumber server, kv::Message& reply, Dea
     const bool lost = connection.stream.is_lost();
     if (!lost && fabric_.now() < deadline.at) continue;
     *connection.oldest_awaited() = false;
-    return lost ? Outcome::peer_lost : Outcome::timed_out;
+    return {lost ? Outcome::peer_lost : Outcome::timed_out, {}};
   }
-  reply = std::move(connection.replies.front());
+  kv::Message reply = std::move(connection.replies.front());
   connection.replies.pop_front();
-  return Outcome::done;
+  return {Outcome::done, std::move(reply)};
 }
 
 bool StreamRequests::has_reply(kv::ServerNumber server) {

@@ -23,7 +23,7 @@ class StreamRequests final : public kv::Requests {
   /// Throws UsageError when the request is longer than kMaxMessageBytes.
   Outcome send(kv::ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
-  Outcome receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline) override;
+  Result<kv::Message> receive(kv::ServerNumber server, Deadline deadline) override;
   [[nodiscard]] bool has_reply(kv::ServerNumber server) override;
 
  private:

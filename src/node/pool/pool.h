@@ -84,9 +84,9 @@ class ProgressDeadline {
 };
 
 /// Runs the pool in the background; returns when all nodes are ready, and calls `show` meanwhile. Throws Error, with
-/// what the nodes said, when one fails or there is no progress for 40 s; nothing is left then. Nor is it when a signal
-/// such as Ctrl-C comes meanwhile: it then ends this process as it always does. A pool that takes over nodes is left as
-/// it is in either case.
+/// what the nodes said, when one fails or there is no progress for time_limits::kStart; nothing is left then. Nor is it
+/// when a signal such as Ctrl-C comes meanwhile: it then ends this process as it always does. A pool that takes over
+/// nodes is left as it is in either case.
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, FileLock lock,
                 const std::function<void(const StartProgress&)>& show);
 
