@@ -6,7 +6,7 @@ namespace {
 
 far::LenderOptions options_of(const ServiceAddresses& addresses, team::Team& team, std::uint64_t bytes) {
   return {.self = team.rank(),
-          .nodes = addresses.all(),
+          .nodes = [&addresses] { return addresses.all(); },
           .listen = addresses.own(),
           .remote_peers = addresses.on_several_machines(),
           .bytes = bytes};

@@ -26,7 +26,7 @@ kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses&
   kv::ServiceOptions options;
   options.self = rank;
   options.longest_silence = team.longest_silence();
-  options.servers = addresses.all();
+  options.servers = [&addresses] { return addresses.all(); };
   options.listen = addresses.own();
   options.remote_peers = addresses.on_several_machines();
   options.store.bytes = node.bytes;

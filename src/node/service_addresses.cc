@@ -49,26 +49,6 @@ std::unique_ptr<team::SymmetricRegion> tell(team::Team& team, std::string_view s
   return addresses;
 }
 
-/// Waits until the rank has told it.
-std::string address_of(team::Team& team, const team::SymmetricRegion& addresses, team::Rank rank) {
-  const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(node::time_limits::kOthers);
-  const RemoteRegion& told = addresses.of(rank);
-  for (;;) {
-    const Result<std::uint64_t> bytes = channel->load(told.word<ControlWord>(0), deadline);
-    std::string address(bytes.done() && bytes.value <= kMaxAddressBytes ? bytes.value : 0, '\0');
-    const LocalSpan into(address.data(), address.size());
-    if (!address.empty() && channel->read(into, told.span(kAddressOffset, address.size()), deadline) == Outcome::done) {
-      return address;
-    }
-    if (!bytes.done() || team.fabric().now() > deadline.at) {
-      throw Error({"learn where", "node " + std::to_string(rank) + " serves", "it does not tell",
-                   "start all nodes with the same options"});
-    }
-    team.fabric().sleep(kLook);
-  }
-}
-
 }  // namespace
 
 net::Secret pool_secret() {
@@ -82,14 +62,57 @@ net::Secret pool_secret() {
 
 ServiceAddresses::ServiceAddresses(const PoolDirectory& pool, team::Team& team, std::string_view service,
                                    unsigned first_port)
-    : own_{service::service_socket(pool.path(), service, team.rank())} {
+    : team_(team), own_{service::service_socket(pool.path(), service, team.rank())} {
+  const std::uint64_t epoch = team.epoch();
   if (!net::is_host_local(meeting())) {
     own_.push_back(own_address(first_port + team.rank()));
     told_ = tell(team, service, own_.back());
   }
+  const MutexLock lock(mutex_);
+  epoch_ = epoch;
   for (team::Rank rank = 0; rank < team.size(); ++rank) {
-    all_.push_back(told_ == nullptr ? service::service_socket(pool.path(), service, rank).string()
-                                    : address_of(team, *told_, rank));
+    all_.push_back(told_ == nullptr ? service::service_socket(pool.path(), service, rank).string() : await(rank));
+  }
+}
+
+std::vector<std::string> ServiceAddresses::all() const {
+  const MutexLock lock(mutex_);
+  const std::uint64_t epoch = team_.epoch();
+  if (told_ == nullptr || epoch == epoch_) return all_;
+  const auto channel = team_.fabric().open_channel();
+  const Deadline deadline = team_.fabric().in(node::time_limits::kLearn);
+  bool are_all_known = true;
+  for (team::Rank rank = 0; rank < team_.size(); ++rank) {
+    if (const auto address = told_by(rank, *channel, deadline)) {
+      all_[rank] = *address;
+    } else if (team_.alive(rank)) {
+      are_all_known = false;  // it has just come back
+    }
+  }
+  if (are_all_known) epoch_ = epoch;
+  return all_;
+}
+
+std::optional<std::string> ServiceAddresses::told_by(team::Rank rank, Channel& channel, Deadline deadline) const {
+  const RemoteRegion& told = told_->of(rank);
+  const auto bytes = channel.load(told.word<ControlWord>(0), deadline);
+  if (!bytes.done() || bytes.value == 0 || bytes.value > kMaxAddressBytes) return std::nullopt;
+  std::string address(bytes.value, '\0');
+  const LocalSpan into(address.data(), address.size());
+  if (channel.read(into, told.span(kAddressOffset, address.size()), deadline) != Outcome::done) return std::nullopt;
+  return address;
+}
+
+std::string ServiceAddresses::await(team::Rank rank) const {
+  const auto channel = team_.fabric().open_channel();
+  const Deadline deadline = team_.fabric().in(node::time_limits::kOthers);
+  for (;;) {
+    if (auto address = told_by(rank, *channel, deadline)) return std::move(*address);
+    if (!team_.alive(rank) || team_.fabric().now() > deadline.at) {
+      throw Error({"learn where", "node " + std::to_string(rank) + " serves", "it does not tell",
+                   "start all nodes with the same options"});
+    }
+    team_.fabric().sleep(kLook);
   }
 }
 

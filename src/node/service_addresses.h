@@ -2,13 +2,16 @@
 // several machines, ports that the nodes tell one another.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "net/secret.h"
 #include "node/pool/pool_directory.h"
 
@@ -24,15 +27,23 @@ class ServiceAddresses {
   ServiceAddresses(const PoolDirectory& pool, team::Team& team, std::string_view service, unsigned first_port);
 
   [[nodiscard]] bool on_several_machines() const noexcept { return told_ != nullptr; }
-  /// By rank.
-  [[nodiscard]] const std::vector<std::string>& all() const noexcept { return all_; }
+  /// Returns them by rank. Reads those of ranks that have come back since the last call, for at most
+  /// time_limits::kLearn. Thread safety: any thread.
+  [[nodiscard]] std::vector<std::string> all() const;
   /// The addresses on which this node is to listen.
   [[nodiscard]] const std::vector<std::string>& own() const noexcept { return own_; }
 
  private:
-  std::unique_ptr<team::SymmetricRegion> told_;  ///< of each rank its own, for the others; null on one machine
-  std::vector<std::string> all_;
+  /// None: it has not told it, or could not be asked.
+  [[nodiscard]] std::optional<std::string> told_by(team::Rank rank, Channel& channel, Deadline deadline) const;
+  [[nodiscard]] std::string await(team::Rank rank) const;
+
+  team::Team& team_;
   std::vector<std::string> own_;
+  std::unique_ptr<team::SymmetricRegion> told_;  ///< of each rank its own, for the others; null on one machine
+  mutable Mutex mutex_;
+  mutable std::vector<std::string> all_ GUARDED_BY(mutex_);
+  mutable std::uint64_t epoch_ GUARDED_BY(mutex_) = 0;  ///< of the team, when all of them were known
 };
 
 }  // namespace farside::node

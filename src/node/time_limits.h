@@ -27,6 +27,8 @@ inline constexpr milliseconds kKill{20'000};
 inline constexpr milliseconds kLook{20};
 /// For other nodes to tell where they serve.
 inline constexpr Duration kOthers = seconds(30);
+/// For the addresses of nodes that have come back. A client of a service waits.
+inline constexpr Duration kLearn = milliseconds(200);
 
 static_assert(team::time_limits::kSetup < kStart && kOthers < kStart && kv::time_limits::kStandby < kStart,
               "a node that lacks another one says which before farside up gives up");

@@ -29,6 +29,8 @@ inline constexpr Duration kRing = seconds(1);
 /// listens the attempt ends at once, also between hosts (connect_to).
 inline constexpr milliseconds kFirstTry{100};
 inline constexpr minutes kMaxTry{1};
+/// For a node that is asked where another one is reached, which does not answer where it was.
+inline constexpr milliseconds kAskAddresses{500};
 /// For a message that the other side can do without: the end of the link says the same.
 inline constexpr seconds kFarewell{1};
 

@@ -6,7 +6,7 @@ import unittest
 import hosts
 from far_ways import WAYS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
 from patience import PATIENCE_S, wait_for
-from pool_on_hosts import Pool
+from pool_on_hosts import FARSIDE, Pool
 
 
 class FarOnHosts(unittest.TestCase):
@@ -15,7 +15,7 @@ class FarOnHosts(unittest.TestCase):
         cls.hosts = hosts.Hosts(2)
 
     def setUp(self):
-        self.pool = self.enterContext(Pool(self.hosts, hosts.SHARED, ["--far", "128M"]))
+        self.pool = self.enterContext(Pool(self.hosts, hosts.SHARED, ["--far", "128M", "--kv", "16M"]))
         self.user, self.other = self.hosts
 
     def start(self, command, **options):
@@ -57,6 +57,21 @@ class FarOnHosts(unittest.TestCase):
                 self.assertEqual(code, 128 + signal.SIGTERM, errors)
                 self.assertNotIn("hammer:", errors)
                 self.all_comes_back()
+
+    def test_a_machine_is_replaced_under_another_address(self):
+        """A program that was running before has its memory on both again, and new clients find the store's server."""
+        program = ForEver(self.start, with_a_heap("--mirror"))
+        self.addCleanup(program.process.communicate)
+        self.addCleanup(program.kill)
+        wait_for(self.is_mirrored, "it is not mirrored")
+        self.assertEqual(self.pool.farside(self.other, ["down"]).wait(PATIENCE_S), 0)
+        self.hosts.move(self.other)
+        self.assertEqual(self.pool.start_on(self.other).wait(PATIENCE_S), 0)
+        wait_for(self.is_mirrored, "it is not mirrored again")
+        self.assertTrue(program.goes_on(), "it ended")
+        for number in range(8):  # of both servers
+            put = self.user.run([FARSIDE, "kv", "put", f"key {number}", "value"], env=self.pool.environment)
+            self.assertEqual((put.returncode, put.stderr), (0, ""))
 
     def test_sort_sorts_while_a_node_is_killed(self):
         def lose_a_node():

@@ -53,7 +53,7 @@ class AKvService : public testing::Test {
     Hosts::enter(me.index() % 2);
     ServiceOptions options;
     options.self = me.index();
-    options.servers = addresses();
+    options.servers = [this] { return addresses(); };
     options.listen = {addresses()[me.index()]};
     options.remote_peers = Hosts::wanted();
     options.store.bytes = 4U << 20U;

@@ -58,7 +58,7 @@ class AKvStandby : public testing::Test {
     }
     ServiceOptions options;
     options.self = me.index() % kServers;
-    options.servers = addresses("");
+    options.servers = [this] { return addresses(""); };
     options.store.bytes = 4U << 20U;
     if (standby_is_small_ && me.index() == kServers + lost()) options.store.bytes = 1U << 20U;
     options.patience = kSetUp;  // no server gives up a large put that is under way, however slow the machine

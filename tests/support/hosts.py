@@ -152,6 +152,13 @@ class Hosts:
             state = host.path(f"sys/class/net/{DEVICE}/operstate")
             wait_for(lambda: state.read_text() == "up\n", f"the network of {host.name}")
 
+    def move(self, host):
+        """Gives the host another address, as to a machine that takes the place of a broken one."""
+        former, host.address = host.address, f"10.213.7.{host.index + 101}"
+        host.do(["ip", "address", "delete", f"{former}/24", "dev", DEVICE])
+        host.do(["ip", "address", "add", f"{host.address}/24", "dev", DEVICE])
+        self.heal()
+
     def cut(self, sender, receiver):
         """From now on nothing that `sender` sends reaches `receiver`, and no host is told. The other direction stays."""
         self._send_to(sender, receiver, NO_HOST)

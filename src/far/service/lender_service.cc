@@ -43,7 +43,7 @@ LenderService::LenderService(const LenderOptions& options, const net::Secret& po
       backing_(*memory_, kSlabBytes),
       lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
       tasks_([this] { bell_.ring(); }),
-      peers_(static_cast<PeerId>(options.nodes.size())),
+      peers_(static_cast<PeerId>(options.nodes().size())),
       connected_(loop_, far_secret(pool), *this, options.listen) {}
 
 LenderService::~LenderService() {
@@ -65,7 +65,7 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
 std::string LenderService::welcome() {
   return Welcome{.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
                  .self = options_.self,
-                 .nodes = options_.nodes,
+                 .nodes = options_.nodes(),
                  .table = table_->handle(),
                  .memory = memory_->handle()}
       .encode();

@@ -20,6 +20,7 @@
 #include "base/throttled_log.h"
 #include "far/protocol/lender.h"
 #include "far/service/link_messages.h"
+#include "service/addresses.h"
 #include "service/peer_numbers.h"
 #include "service/service_clients.h"
 #include "service/service_fabric.h"
@@ -28,7 +29,7 @@ namespace farside::far {
 
 struct LenderOptions {
   std::uint32_t self = 0;
-  std::vector<std::string> nodes;   ///< where each is reached (socket.h), by number; the same at all
+  service::AddressesNow nodes;      ///< where each is reached (socket.h), by number
   std::vector<std::string> listen;  ///< where this one is
   bool remote_peers = false;        ///< some clients are on other hosts
   std::uint64_t bytes = 0;          ///< that it lends, at most

@@ -16,10 +16,10 @@ PoolNodes::PoolNodes(std::span<const std::string> entries, const net::Secret& se
                                                    {"reach", "far memory", "no pool that lends any is running",
                                                     "start one with farside up --far SIZE"})
                         ->welcome();
-  addresses_ = std::move(welcome.nodes);
-  links_.resize(addresses_.size());
+  links_.resize(welcome.nodes.size());
   are_spread_ = welcome.greeting.remote_peers;
-  fabric_ = service::make_client_fabric(welcome.greeting, secret_, addresses_);
+  fabric_ = service::make_client_fabric(welcome.greeting, secret_, welcome.nodes);
+  addresses_.emplace(std::move(welcome.nodes));
   fabric_->connect(kSelf, fabric_->address());
 }
 
@@ -51,12 +51,8 @@ std::uint32_t PoolNodes::node_of(PeerId peer) const {
 std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, net::SetupClock::time_point deadline,
                                             const std::function<void()>& ended) {
   assert_that(!is_linked(node), "a node is linked once at a time");
-  const std::string& address = addresses_.at(node);
   hang_up_on_lost();  // the node gives back what the former link held when that is gone
-  auto link = std::make_shared<NodeLink>(address, secret_, deadline);
-  if (link->welcome().self != node || link->welcome().nodes != addresses_) {
-    throw Error({"reach the memory of the node at", address, "it is one of another pool", "open the pool again"});
-  }
+  auto link = connect(node, deadline);
   const MutexLock lock(mutex_);
   nodes_of_.push_back(node);
   const auto peer = static_cast<PeerId>(kSelf + nodes_of_.size());
@@ -78,6 +74,19 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, net::SetupClock:
     ended();
   });
   return memory;
+}
+
+// Where it does not answer the others are asked for its address: its machine may have been replaced.
+std::shared_ptr<NodeLink> PoolNodes::connect(std::uint32_t node, net::SetupClock::time_point deadline) {
+  const std::string address = addresses_->at(node);
+  try {
+    auto link = std::make_shared<NodeLink>(address, secret_, deadline);
+    if (link->welcome().self == node && addresses_->learn(link->welcome().nodes)) return link;
+  } catch (const Error&) {
+    if (are_spread_) service::learn_addresses<NodeLink>(*addresses_, node, secret_, &Welcome::nodes);
+    throw;
+  }
+  throw Error({"reach the memory of the node at", address, "it is one of another pool", "open the pool again"});
 }
 
 }  // namespace farside::far

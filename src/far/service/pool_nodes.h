@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "far/service/node_link.h"
+#include "service/addresses.h"
 
 namespace farside::far {
 
@@ -25,7 +27,7 @@ class PoolNodes {
   static constexpr PeerId kSelf = 0;  ///< the loopback
 
   [[nodiscard]] Fabric& fabric() noexcept { return *fabric_; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(addresses_.size()); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(addresses_->size()); }
   /// They are on several machines.
   [[nodiscard]] bool are_spread() const noexcept { return are_spread_; }
   /// Not when it is lost, by whatever showed that.
@@ -35,7 +37,7 @@ class PoolNodes {
   /// The number of the node that was linked as `peer`.
   [[nodiscard]] std::uint32_t node_of(PeerId peer) const;
   /// The memory of a node that is not linked. `ended` is called, soon, when the node is gone, which counts as lost by
-  /// then. Throws Error when it does not answer.
+  /// then. Throws Error when it does not answer; another attempt may find it at another address.
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, net::SetupClock::time_point deadline,
                                                  const std::function<void()>& ended);
 
@@ -46,9 +48,11 @@ class PoolNodes {
     bool by_memory = false;
   };
 
+  [[nodiscard]] std::shared_ptr<NodeLink> connect(std::uint32_t node, net::SetupClock::time_point deadline);
+
   const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
-  std::vector<std::string> addresses_;  ///< by number
+  std::optional<service::KnownAddresses> addresses_;  ///< since one has answered
   bool are_spread_ = false;
   net::EventLoop loop_;
   mutable Mutex mutex_;

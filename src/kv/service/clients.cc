@@ -19,16 +19,23 @@ constexpr std::size_t kMaxMailboxes = 4096;  // of one client
 }  // namespace
 
 Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
-                 Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
-                 const StandbySide* standby)
+                 Welcome welcome, service::AddressesNow servers, PeerId first_peer,
+                 const std::vector<std::string>& addresses, const StandbySide* standby)
     : loop_(loop),
       fabric_(fabric),
       inbox_(inbox),
       tasks_(tasks),
       welcome_(std::move(welcome)),
+      servers_(std::move(servers)),
       standby_(standby),
       peers_(first_peer),
       connected_(loop, secret, *this, addresses) {}
+
+std::string Clients::welcome() {
+  Welcome now = welcome_;
+  now.servers = servers_();
+  return now.encode();
+}
 
 // ---- What they ask for
 

@@ -20,6 +20,7 @@
 #include "kv/replication/epoch_words.h"
 #include "kv/service/link_messages.h"
 #include "net/event_loop.h"
+#include "service/addresses.h"
 #include "service/peer_numbers.h"
 #include "service/service_clients.h"
 
@@ -39,7 +40,7 @@ class Clients final : private service::ServiceClients::Handler {
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
   /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `tasks`.
   Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
-          Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
+          Welcome welcome, service::AddressesNow servers, PeerId first_peer, const std::vector<std::string>& addresses,
           const StandbySide* standby = nullptr);
 
  private:
@@ -60,7 +61,7 @@ class Clients final : private service::ServiceClients::Handler {
   };
 
   // On the loop's thread.
-  [[nodiscard]] std::string welcome() override { return welcome_.encode(); }
+  [[nodiscard]] std::string welcome() override;
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
   [[nodiscard]] service::ServiceClients::Refusal handle(service::ServiceClients::Number number,
                                                         const std::string& message) override;
@@ -80,7 +81,8 @@ class Clients final : private service::ServiceClients::Handler {
   Fabric& fabric_;
   MailboxInbox& inbox_;
   TaskQueue& tasks_;
-  const Welcome welcome_;
+  const Welcome welcome_;  ///< but for where servers are reached
+  const service::AddressesNow servers_;
   const StandbySide* const standby_;
 
   // For the loop's thread.

@@ -15,7 +15,7 @@ static_assert(time_limits::kConnect < service::time_limits::kHandshake,
               "a server gives up another one that hangs before the handshake does");
 
 OtherServers::OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks,
-                           const net::Secret& secret, std::vector<std::string> addresses,
+                           const net::Secret& secret, service::AddressesNow addresses,
                            std::vector<std::string> standbys, IsDead is_dead, const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
@@ -26,7 +26,7 @@ OtherServers::OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channe
       standbys_(std::move(standbys)),
       is_dead_(std::move(is_dead)),
       shape_(shape),
-      asked_(addresses_.size()),
+      asked_(addresses_().size()),
       connector_([this](const std::stop_token& stop) { connect_when_wanted(stop); }) {}
 
 OtherServers::~OtherServers() = default;
@@ -104,7 +104,7 @@ OtherServers::Line OtherServers::connect(ServerNumber server) {
 // A primary's reply about a transaction's end is in its standby's memory, too; so it may be asked as long as it
 // answers.
 std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
-  if (standbys_.empty() || !is_dead_(server)) return link_to(addresses_.at(server));
+  if (standbys_.empty() || !is_dead_(server)) return link_to(addresses_().at(server));
   auto link = link_to(standbys_.at(server));
   if (link->epoch_when_joined() == 0) {
     throw Error({"reach", "server " + std::to_string(server), "it is dead, and its standby does not serve yet", ""});

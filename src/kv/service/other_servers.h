@@ -19,6 +19,7 @@
 #include "base/task_queue.h"
 #include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
+#include "service/addresses.h"
 
 namespace farside::kv {
 
@@ -29,7 +30,7 @@ class OtherServers final : public Requests {
   /// `addresses` by number, and those of their standbys, if there are any: they are asked in the place of servers that
   /// are dead. Each becomes a peer of `fabric` (ServerLink::peer).
   OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const net::Secret& secret,
-               std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
+               service::AddressesNow addresses, std::vector<std::string> standbys, IsDead is_dead,
                const MailboxShape& shape);
   /// No task may run any more.
   ~OtherServers() override;
@@ -68,7 +69,7 @@ class OtherServers final : public Requests {
   Channel& channel_;
   TaskQueue& tasks_;
   const net::Secret secret_;
-  const std::vector<std::string> addresses_;
+  const service::AddressesNow addresses_;
   const std::vector<std::string> standbys_;
   const IsDead is_dead_;
   const MailboxShape shape_;

@@ -14,14 +14,15 @@ namespace farside::kv {
 namespace {
 
 /// Those before it are servers and standbys (ServerLink::peer).
-PeerId first_client(const ServiceOptions& options) {
-  return static_cast<PeerId>(options.servers.size() + options.replica.standbys.size());
+PeerId first_client(ServerNumber servers, const ServiceOptions& options) {
+  return static_cast<PeerId>(servers + options.replica.standbys.size());
 }
 
 }  // namespace
 
 Service::Service(const ServiceOptions& options, const net::Secret& pool)
     : options_(options),
+      servers_(static_cast<ServerNumber>(options.servers().size())),
       secret_(kv_secret(pool)),
       fabric_(service::make_service_fabric(options.self, options.remote_peers, secret_, options.listen)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
@@ -34,8 +35,8 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
       others_(loop_, *fabric_, *channel_, tasks_, secret_, options.servers, options.replica.standbys,
               options.replica.is_primary_dead, options.mailbox),
       standby_side_(standby_side()),
-      clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), first_client(options), options.listen,
-               standby_side_ ? &*standby_side_ : nullptr) {
+      clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), options.servers, first_client(servers_, options),
+               options.listen, standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return tasks_.run(); });
   server_.ask_others_by(others_);
 }
@@ -49,9 +50,8 @@ Service::~Service() {
 // ---- Copies
 
 PartitionSettings Service::settings() const {
-  PartitionSettings settings{.partition = {options_.self, static_cast<ServerNumber>(options_.servers.size())},
-                             .store = options_.store,
-                             .patience = options_.patience};
+  PartitionSettings settings{
+      .partition = {options_.self, servers_}, .store = options_.store, .patience = options_.patience};
   settings.store.wall = kSystemTime;
   return settings;
 }
@@ -161,7 +161,7 @@ Welcome Service::welcome() const {
   return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .is_standby = options_.replica.is_standby,
-          .servers = options_.servers,
+          .servers = options_.servers(),
           .standbys = options_.replica.standbys,
           .memory = memory_->handle(),
           .bells = bells_->handle(),

@@ -23,6 +23,7 @@
 #include "kv/service/partition_server.h"
 #include "net/event_loop.h"
 #include "net/secret.h"
+#include "service/addresses.h"
 #include "service/service_fabric.h"
 
 namespace farside::kv {
@@ -40,9 +41,9 @@ struct ReplicaOptions {
 
 struct ServiceOptions {
   ServerNumber self = 0;
-  std::vector<std::string> servers;  ///< where each is reached (socket.h), by number; the same at all
-  std::vector<std::string> listen;   ///< where this one is
-  bool remote_peers = false;         ///< some are on other hosts
+  service::AddressesNow servers;    ///< where each is reached (socket.h), by number
+  std::vector<std::string> listen;  ///< where this one is
+  bool remote_peers = false;        ///< some are on other hosts
   StoreSettings store;
   MailboxShape mailbox;
   Duration patience = time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
@@ -79,6 +80,7 @@ class Service {
   [[nodiscard]] std::optional<StandbySide> standby_side();
 
   const ServiceOptions options_;
+  const ServerNumber servers_;
   const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;

@@ -199,6 +199,8 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const net::Se
   welcome_ = first->welcome();
   fabric_ = service::make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
   linked_.resize(welcome_.servers.size());
+  servers_.emplace(welcome_.servers);
+  standbys_.emplace(welcome_.standbys);
   if (!welcome_.standbys.empty()) {
     epochs_ = fabric_->create_region("kv epochs", linked_.size() * sizeof(ControlWord));
   }
@@ -297,19 +299,19 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     const SetupClock::duration time = times.next();
     std::optional<Error> failed;
     bool is_silent = false;
-    const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
+    const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const service::KnownAddresses& addresses) {
       const auto end = std::min(end_of_try(until), SetupClock::now() + time);
       try {
-        renew(link, *channel, addresses.at(partition), partition, end, end_of_try(until));
+        renew(link, *channel, addresses, partition, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
         is_silent = is_silent || service::may_answer_later(error, end);
       }
     };
     if (is_alone()) return {links.primary, nullptr};
-    if (epochs_ != nullptr) try_to_renew(links.standby, welcome_.standbys);
+    if (epochs_ != nullptr) try_to_renew(links.standby, *standbys_);
     if (links.standby != nullptr && serves(*links.standby, *channel)) return {nullptr, links.standby};
-    try_to_renew(links.primary, welcome_.servers);
+    try_to_renew(links.primary, *servers_);
     if (is_alone()) return {links.primary, nullptr};
     if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
     const bool gave_up = links.standby != nullptr && links.standby->ask_whether_gave_up(*channel);
@@ -332,17 +334,33 @@ bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
   return epoch.done() && epoch.value != 0;
 }
 
-void ServiceClient::renew(std::shared_ptr<ServerLink>& link, Channel& channel, const std::string& address,
+// Where it does not answer the other servers are asked for its address: its machine may have been replaced.
+void ServiceClient::renew(std::shared_ptr<ServerLink>& link, Channel& channel, const service::KnownAddresses& addresses,
                           ServerNumber server, SetupClock::time_point answer_by, SetupClock::time_point deadline) {
   if (link != nullptr && !link->lost()) return;
   link = nullptr;
-  auto made = std::make_shared<ServerLink>(address, secret_, answer_by);
-  if (made->welcome().self != server || made->welcome().servers != welcome_.servers) {
-    throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
+  const std::string address = addresses.at(server);
+  std::shared_ptr<ServerLink> made;
+  try {
+    made = connect(address, server, answer_by);
+  } catch (const Error&) {
+    if (is_between_hosts()) service::learn_addresses<ServerLink>(*servers_, server, secret_, &Welcome::servers);
+    if (addresses.at(server) == address) throw;
+    made = connect(addresses.at(server), server, deadline);
   }
   made->join(*fabric_, channel, epochs_.get(), deadline);
   ServerLink::watch(loop_, made);
   link = std::move(made);
+}
+
+std::shared_ptr<ServerLink> ServiceClient::connect(const std::string& address, ServerNumber server,
+                                                   SetupClock::time_point deadline) {
+  auto made = std::make_shared<ServerLink>(address, secret_, deadline);
+  const Welcome& welcome = made->welcome();
+  if (welcome.self != server || !servers_->learn(welcome.servers) || !standbys_->learn(welcome.standbys)) {
+    throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
+  }
+  return made;
 }
 
 }  // namespace farside::kv

@@ -19,6 +19,7 @@
 #include "kv/service/server_link.h"
 #include "kv/timed_session.h"
 #include "net/event_loop.h"
+#include "service/addresses.h"
 
 namespace farside::kv {
 
@@ -139,12 +140,17 @@ class ServiceClient {
   [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
   [[nodiscard]] net::SetupClock::time_point end_of_try(net::SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
-  void renew(std::shared_ptr<ServerLink>& link, Channel& channel, const std::string& address, ServerNumber server,
-             net::SetupClock::time_point answer_by, net::SetupClock::time_point deadline);
+  void renew(std::shared_ptr<ServerLink>& link, Channel& channel, const service::KnownAddresses& addresses,
+             ServerNumber server, net::SetupClock::time_point answer_by, net::SetupClock::time_point deadline);
+  [[nodiscard]] std::shared_ptr<ServerLink> connect(const std::string& address, ServerNumber server,
+                                                    net::SetupClock::time_point deadline);
 
   const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
-  Welcome welcome_;                 ///< of whichever answered first
+  Welcome welcome_;  ///< of whichever answered first
+  // Since then.
+  std::optional<service::KnownAddresses> servers_;
+  std::optional<service::KnownAddresses> standbys_;
   std::unique_ptr<Region> epochs_;  ///< null: there are no standbys
   net::EventLoop loop_;
   Mutex mutex_;
