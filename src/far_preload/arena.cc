@@ -391,4 +391,9 @@ void release() {
   SignalsHeld::restore(before);
 }
 
+void leave() {
+  state.zone_count = 0;
+  state.lock.unlock();  // a thread that is not in the copy may have had it
+}
+
 }  // namespace farside::far_preload::arena

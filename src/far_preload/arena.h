@@ -56,4 +56,7 @@ void allocated(const AddressRange& range, std::uint64_t caller);
 void hold();
 void release();
 
+/// In a copy of this process that has no far memory: from here on there is none, and what the copy does is no request.
+void leave();
+
 }  // namespace farside::far_preload::arena

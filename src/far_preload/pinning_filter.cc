@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -34,11 +33,12 @@ constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 constexpr std::uint32_t kOfX32 = 0x40000000;  // in the number of a call
 
 // As kernels answer that have none of them, so that programs do it in another way. By i386's calls (int 0x80) a program
-// reaches its static arrays if it is not position-independent. Those of x32, which Debian's kernels have switched off,
-// are refused as a whole.
+// reaches its static arrays if it is not position-independent. One of those, socketcall, stays allowed: 32-bit libcs
+// make all sockets by it, and of which kind is not among the words that a filter sees. The calls of x32, which Debian's
+// kernels have switched off, are refused as a whole.
 constexpr sock_filter kProgram[] = {
     load(offsetof(seccomp_data, arch)),
-    skip_unless(AUDIT_ARCH_I386, 14),
+    skip_unless(AUDIT_ARCH_I386, 20),
     load(offsetof(seccomp_data, nr)),
     skip_unless(425, 1),  // io_uring_setup
     fail_with(ENOSYS),
@@ -52,6 +52,12 @@ constexpr sock_filter kProgram[] = {
     fail_with(ENOSYS),
     skip_unless(316, 1),  // vmsplice
     fail_with(EINVAL),
+    skip_unless(359, 5),  // socket, as below
+    load(offsetof(seccomp_data, args)),
+    skip_unless(AF_ALG, 1),
+    fail_with(EAFNOSUPPORT),
+    skip_unless(AF_XDP, 1),
+    fail_with(EAFNOSUPPORT),
     kAllow,
     skip_unless(AUDIT_ARCH_X86_64, 21),
     load(offsetof(seccomp_data, nr)),
@@ -79,6 +85,8 @@ constexpr sock_filter kProgram[] = {
 };
 
 }  // namespace
+
+std::span<const sock_filter> pinning_filter() { return kProgram; }
 
 // A process that may not install a filter and start set-user-ID programs gives the latter up.
 long forbid_pinning() {

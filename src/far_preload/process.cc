@@ -27,6 +27,7 @@
 #include "direct_reads.h"
 #include "dropper.h"
 #include "fork_trap.h"
+#include "fork_window.h"
 #include "held.h"
 #include "pinning_filter.h"
 #include "ranges.h"
@@ -194,15 +195,18 @@ long fork_with_far_memory(const SystemCall& call) {
                         receive(connection.get(), packet) && packet.kind == DaemonPacketKind::quiet;
   if (is_quiet) {
     touch_what_the_kernel_writes(call);
+    fork_window.lock();
     advise_joined(MADV_DOFORK);
   }
   const long result = call.make();
   if (result == 0) {
     if (!is_quiet) give_up("fork", "farside far does not answer");
+    fork_window.unlock();
     descriptors.close_spare();
     join(connection);
   } else if (is_quiet) {
     advise_joined(MADV_DONTFORK);
+    fork_window.unlock();
     // Its close alone would not be seen: the child has the same connection.
     static_cast<void>(send(connection.get(), packet_of(DaemonPacketKind::forked)));
   }

@@ -57,6 +57,8 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "forks",
                                  "forks_among_threads",
                                  "forks_beside_libc",
+                                 "forks_past_hooks",
+                                 "futexes",
                                  "system_calls",
                                  "signals",
                                  "descriptors",

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -26,6 +28,8 @@
 
 namespace farside::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 using far::Heap;
 using far::HeapLayout;
@@ -84,6 +88,69 @@ TEST(FarHeap, GivesMemoryBack) {
   }
   EXPECT_LT(heap->statistics().bytes_here, 64 * 4096U);  // zeros that were laid ahead of the last write
   EXPECT_THROW((void)heap->allocate(17 * kMiB), std::bad_alloc);
+}
+
+/// A heap of which a piece, half of its room, is being given back by another thread, until `end`: the space is not
+/// done.
+class HalfGivenBack {
+ public:
+  HalfGivenBack() {
+    auto space = std::make_unique<LocalSpace>(16 * kMiB);
+    space->before_discards = [this] {
+      is_under_way_ = true;
+      is_under_way_.notify_all();
+      may_end_.wait(false);
+    };
+    heap_ = std::make_unique<Heap>(std::move(space), HeapOptions{.local_bytes = 2 * kMiB});
+    piece_ = static_cast<std::byte*>(heap_->allocate(kBytes));
+    std::memset(piece_, 1, kBytes);  // more than may be here
+    giver_ = std::thread([this] { heap_->deallocate(piece_); });
+    is_under_way_.wait(false);
+  }
+  ~HalfGivenBack() {
+    if (giver_.joinable()) end();
+  }
+  HalfGivenBack(const HalfGivenBack&) = delete;
+  HalfGivenBack& operator=(const HalfGivenBack&) = delete;
+
+  static constexpr std::size_t kBytes = 8 * kMiB;
+
+  [[nodiscard]] std::future<std::byte*> allocate(std::size_t bytes) {
+    return std::async(std::launch::async, [this, bytes] { return static_cast<std::byte*>(heap_->allocate(bytes)); });
+  }
+  [[nodiscard]] const std::byte* piece() const { return piece_; }
+  void end() {
+    may_end_ = true;
+    may_end_.notify_all();
+    giver_.join();
+  }
+
+ private:
+  std::atomic<bool> is_under_way_ = false;
+  std::atomic<bool> may_end_ = false;
+  std::unique_ptr<Heap> heap_;
+  std::byte* piece_ = nullptr;
+  std::thread giver_;
+};
+
+// What a thread gives back holds up no thread that allocates, and is not the next one's before the space is done.
+TEST(FarHeap, AllocatesWhileAnotherThreadGivesBack) {
+  HalfGivenBack half;
+  auto other = half.allocate(kMiB);
+  const std::future_status status = other.wait_for(60s);
+  half.end();
+  ASSERT_EQ(status, std::future_status::ready) << "it waited for what another thread gave back";
+  const std::byte* const begin = other.get();
+  EXPECT_TRUE(begin + kMiB <= half.piece() || begin >= half.piece() + HalfGivenBack::kBytes);
+}
+
+TEST(FarHeap, WaitsForRoomThatIsBeingGivenBack) {
+  HalfGivenBack half;
+  auto most = half.allocate(15 * kMiB);
+  EXPECT_EQ(most.wait_for(50ms), std::future_status::timeout);
+  half.end();
+  const std::byte* const begin = most.get();
+  EXPECT_EQ(std::count(begin, begin + 15 * kMiB, std::byte{0}), static_cast<std::ptrdiff_t>(15 * kMiB));
 }
 
 TEST(FarHeap, PinnedRangesStay) {
@@ -247,8 +314,10 @@ TEST(FarLayout, KeepsPiecesApart) {
     if (random() % 2 == 0 && !pieces.empty()) {
       auto victim = pieces.lower_bound(random() % kBytes);
       if (victim == pieces.end()) victim = pieces.begin();
-      ASSERT_TRUE(layout.give(victim->first));
+      const auto given = layout.give(victim->first);
+      ASSERT_TRUE(given);
       ASSERT_FALSE(layout.give(victim->first));
+      if (given->bytes != 0) layout.reuse(*given);
       pieces.erase(victim);
       continue;
     }
@@ -267,7 +336,11 @@ TEST(FarLayout, KeepsPiecesApart) {
     ASSERT_TRUE(next == pieces.begin() || std::prev(next)->second <= *begin);
     pieces.emplace(*begin, end);
   }
-  for (const auto& [begin, end] : pieces) ASSERT_TRUE(layout.give(begin));
+  for (const auto& [begin, end] : pieces) {
+    const auto given = layout.give(begin);
+    ASSERT_TRUE(given);
+    if (given->bytes != 0) layout.reuse(*given);
+  }
   EXPECT_EQ(layout.used_bytes(), 0U);
   EXPECT_TRUE(layout.take(kBytes, 1));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,7 @@ class LocalSpace final : public far::Space {
 
   std::atomic<far::Status> reads_end_with{far::Status::done};
   std::atomic<far::Status> writes_end_with{far::Status::done};
+  std::function<void()> before_discards;  ///< set before the space is used
 
  private:
   class LocalLane final : public far::Lane {
@@ -45,6 +47,7 @@ class LocalSpace final : public far::Space {
       return space_.writes_end_with;
     }
     [[nodiscard]] far::Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override {
+      if (space_.before_discards) space_.before_discards();
       std::vector<std::byte> zeros(bytes);
       const far::Transfer whole{offset, LocalSpan(zeros.data(), zeros.size())};
       return write({&whole, 1}, deadline);

@@ -8,6 +8,7 @@
 
 #include "tests/far/lent_nodes.h"
 #include "tests/far/page_worker.h"
+#include "tests/support/interposed_team.h"
 #include "tests/support/shared.h"
 
 namespace farside::far {
@@ -182,6 +183,29 @@ TEST_F(AFarSpace, GivesBackASlabThatWasDiscardedPieceByPiece) {
   EXPECT_EQ(use().taken, 2U);
   ASSERT_EQ(lane->read({&all, 1}, soon()), Status::done);
   EXPECT_EQ(std::ranges::count(bytes, std::byte{0}), kSlabBytes);
+}
+
+// That a block is zeros is known here.
+TEST_F(AFarSpace, WritesNothingToDiscardWholeBlocks) {
+  start_nodes(4);
+  test::InterposedFabric fabric(*fabric_);
+  int writes = 0;
+  fabric.before_each([&writes](const Operation& operation) {
+    if (operation.kind == Operation::Kind::write) ++writes;
+  });
+  StripedSpace space(fabric, kSelf, SpaceShape{2 * kSlabBytes, kSlabBytes, 2});
+  for (auto& node : nodes_) space.slabs().add(node->join());
+  const auto lane = space.open_lane();
+  std::vector<std::byte> bytes(2 * kSlabBytes, std::byte{1});
+  const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
+  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
+  EXPECT_EQ(writes, 4);
+  for (std::uint64_t offset = 0; offset < kSlabBytes + 4096; offset += 4096) {
+    ASSERT_EQ(lane->discard(offset, 4096, soon()), Status::done);
+  }
+  EXPECT_EQ(writes, 4);
+  ASSERT_EQ(lane->discard(2 * kSlabBytes - 8, 8, soon()), Status::done);
+  EXPECT_EQ(writes, 6) << "a part of a block is overwritten, at both nodes";
 }
 
 // What a block of zeros had before is still in the memory of its node.

@@ -291,6 +291,8 @@ int main(int count, char** arguments) {
                                                          {"executes", executes},
                                                          {"forks_among_threads", forks_among_threads},
                                                          {"forks_beside_libc", forks_beside_libc},
+                                                         {"forks_past_hooks", forks_past_hooks},
+                                                         {"futexes", futexes},
                                                          {"system_calls", system_calls},
                                                          {"signals", signals},
                                                          {"descriptors", descriptors},

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace far_program {
@@ -49,6 +50,13 @@ inline std::uint8_t* map(std::size_t bytes) {
   return static_cast<std::uint8_t*>(memory);
 }
 
+inline void await_success(pid_t child) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (status != 0) std::fprintf(stderr, "a child ended with status %x\n", status);
+  REQUIRE(status == 0);
+}
+
 extern std::uint8_t static_array[kLarge];
 
 // What it does with threads, other processes and signals; far_program.cc has the rest.
@@ -61,6 +69,8 @@ void file_reads();
 void forks();
 void forks_among_threads();
 void forks_beside_libc();
+void forks_past_hooks();
+void futexes();
 void outside();
 void overlay_reads();
 void refused_calls();

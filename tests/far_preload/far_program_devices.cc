@@ -208,6 +208,34 @@ void direct_writes() {
   });
 }
 
+namespace {
+
+// As a 32-bit program asks the kernel; any other may, too.
+int call_as_i386(int number, long first = 0, long second = 0, long third = 0) {
+  long result = number;
+  asm volatile("int $0x80" : "+a"(result) : "b"(first), "c"(second), "d"(third) : "r8", "r9", "r10", "r11", "memory");
+  return static_cast<int>(result);
+}
+
+// It is a fault where the kernel has no 32-bit calls.
+bool has_calls_of_i386() {
+  constexpr int kGetPid = 20;
+  const pid_t child = fork();
+  if (child == 0) _exit(call_as_i386(kGetPid) == getpid() ? 0 : 1);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
+bool are_refused_as_i386() {
+  constexpr int kSocket = 359;
+  constexpr int kIoUringSetup = 425;
+  return call_as_i386(kIoUringSetup, 8) == -ENOSYS && call_as_i386(kSocket, AF_ALG, SOCK_SEQPACKET) == -EAFNOSUPPORT &&
+         call_as_i386(kSocket, AF_XDP, SOCK_RAW) == -EAFNOSUPPORT && call_as_i386(kSocket, AF_UNIX, SOCK_STREAM) >= 0;
+}
+
+}  // namespace
+
 // As a kernel answers that has none of it; so programs do it in another way.
 void refused_calls() {
   const auto are_refused = [] {
@@ -226,6 +254,7 @@ void refused_calls() {
   };
   fill(static_array, kLarge, 1);
   REQUIRE(are_refused());
+  REQUIRE(!has_calls_of_i386() || are_refused_as_i386());
   const pid_t child = fork();
   if (child == 0) _exit(are_refused() ? 0 : 1);
   int status = 0;

@@ -28,13 +28,6 @@ namespace far_program {
 
 namespace {
 
-void await_success(pid_t child) {
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  if (status != 0) std::fprintf(stderr, "a child ended with status %x\n", status);
-  REQUIRE(status == 0);
-}
-
 std::uint8_t* touched_by_handler;
 volatile sig_atomic_t handled = 0;
 

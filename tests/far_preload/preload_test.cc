@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, PreloadTest,
                          testing::Values("statics", "statics_discarded", "statics_unmapped", "statics_remapped",
                                          "malloc", "unmapped_parts", "remapped", "mapped_over", "attached_over",
                                          "huge_pages_over", "advised", "forks_among_threads", "forks_beside_libc",
-                                         "signals", "descriptors", "direct_reads", "refused_calls"),
+                                         "forks_past_hooks", "futexes", "signals", "descriptors", "direct_reads",
+                                         "refused_calls"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(FarPreload, WhatIsReadFromAnOverlayIsCopied) {

@@ -10,6 +10,7 @@ import unittest
 
 import patience
 import pool
+import prometheus
 from far_ways import WAYS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
 
 
@@ -95,6 +96,7 @@ class Deaths(OnAPool):
         self.assertEqual(code, 128 + signal.SIGBUS, errors)
         self.assertNotIn("hammer:", errors)
         self.assertRegex(errors, "cannot (bring a page of far memory|carry a page of far memory away): lost")
+        return errors
 
     def test_a_lost_node_ends_a_program_that_trusts_it(self):
         """What it had is nowhere, and no zeros are made up."""
@@ -103,6 +105,25 @@ class Deaths(OnAPool):
             self.ends_by_bus_error(program)
 
         self.in_both_ways(check, "--trust-nodes")
+
+    def test_what_was_lost_with_a_node_is_named(self):
+        """Although the program ends by it at once."""
+        program = self.start(below_farside_far, "--trust-nodes")
+        self.pool.kill_node(1)
+        self.assertRegex(self.ends_by_bus_error(program),
+                         r"far memory: every copy of [0-9.]+ MiB is lost with node 1, the first at offset \d+: ")
+
+    def test_metrics_count_losses_of_a_mirror(self):
+        program = self.start(below_farside_far, "--mirror", "--metrics", "127.0.0.1:0")
+        page = program.process.stderr.readline().decode().split()[-1]
+
+        def counts():
+            values = prometheus.parse(prometheus.fetch(page))
+            return values["farside_far_single_copy_total"], values["farside_far_mirrored_again_total"]
+        self.assertEqual(counts(), (0, 0))
+        self.pool.kill_node(1)
+        patience.wait_for(lambda: counts()[1] > 0, "it is not mirrored again")
+        self.assertEqual(counts(), (1, 1))
 
     def test_a_mirrored_program_goes_on_without_a_node(self):
         """And without the other one, when all lies on two again."""

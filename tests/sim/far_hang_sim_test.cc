@@ -4,6 +4,7 @@
 
 #include "far/protocol/lender_watch.h"
 #include "far/protocol/striped_space.h"
+#include "far/time_limits.h"
 #include "tests/sim/far_nodes.h"
 #include "tests/sim/faults_met.h"
 
@@ -16,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kSeeds = 100;
 constexpr std::uint32_t kNever = 1U << 30U;  // looks after which a node is given up
+constexpr Duration kGiveBackHang = 2 * far::time_limits::kGiveBack;
 
 /// One client, which mirrors its space unless it is to have one copy. The node that hangs is 0, which has the first
 /// copy of some slabs.
@@ -76,6 +78,23 @@ class HangRun {
       if (word != value) fail("a read found " + std::to_string(word));
     }
   }
+  void discard() {
+    expect(lane_->discard(0, kSlabs * kSlabBytes, fabric().in(2 * far::time_limits::kGiveBack)), "a discard");
+  }
+  void mend_meanwhile() {
+    world_.on(client(), [this] {
+      while (!over_) {
+        (void)space_->slabs().mend(fabric().in(kDeadline));
+        sleep(1ms);
+      }
+    });
+  }
+  /// Nodes have all slabs again soon, whatever they did not confirm.
+  void await_given_back(Duration limit) {
+    const Deadline deadline = fabric().in(limit);
+    while (nodes_.look() && fabric().now() < deadline.at) sleep(1ms);
+    if (const auto wrong = nodes_.look()) fail(*wrong);
+  }
   /// The next that the user is told of node 0, within `limit`.
   void await_told(far::LenderWatch::News news, Duration limit) {
     const Deadline deadline = fabric().in(limit);
@@ -105,6 +124,8 @@ class HangRun {
     scenario.network.clocks_stop = false;
     // Otherwise looks that timed out hold up those that follow, and a node that continues seems to hang.
     if (copies == 1) scenario.network.replaces_links = true;
+    // What a node gave when a link broke just then comes back with the client's end.
+    if (copies == 1) scenario.network.breaks_links = false;
     scenario.network.long_latency = 100us;
     scenario.network.detection = 2 * kHang;  // a death shows by silence first
     return scenario;
@@ -160,8 +181,8 @@ struct Hang {
   std::uint32_t copies = 2;
 };
 
-void expect_kept_in(const Hang& hang) {
-  expect_kept(kSeeds, [&](std::uint64_t seed, FaultCount& count) {
+void expect_kept_in(const Hang& hang, std::uint64_t seeds = kSeeds) {
+  expect_kept(seeds, [&](std::uint64_t seed, FaultCount& count) {
     HangRun run(seed, hang.nodes, hang.looks, {}, hang.copies);
     run.world().wires().count_faults(count);
     return run.run(hang.act);
@@ -216,6 +237,25 @@ constexpr Hang kHangWithoutAMirror{2, 500,
                                      run.expect_read(1);
                                    },
                                    1};
+
+// It does not say in time that it has taken a slab back, whether it has or not.
+constexpr Hang kDiscardWhileOneHangs{2, kNever,
+                                     [](HangRun& run) {
+                                       run.mend_meanwhile();
+                                       run.write(1);
+                                       run.hang(0, kGiveBackHang);
+                                       for (std::uint64_t value = 2; value < 16; ++value) {
+                                         run.discard();
+                                         run.write(value);
+                                         run.sleep(kGiveBackHang / 10);
+                                         run.expect_read(value);
+                                       }
+                                       run.discard();
+                                       run.await_given_back(5 * kGiveBackHang);
+                                     },
+                                     1};
+
+TEST(FarHangSim, SlabsComeBackThatAHangingNodeWasGiven) { expect_kept_in(kDiscardWhileOneHangs, kSeeds / 4); }
 
 TEST(FarHangSim, SaysWhichNodeHangsWithoutAMirror) { expect_kept_in(kHangWithoutAMirror); }
 

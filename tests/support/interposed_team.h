@@ -19,11 +19,14 @@ class InterposedFabric final : public Fabric {
   /// Of all channels, those that are open included. An empty one is none.
   void before_each(InterposedChannel::Hook hook) { *hook_ = std::move(hook); }
   void before_each_flush(InterposedChannel::PeerHook hook) { *flush_hook_ = std::move(hook); }
+  /// Each operation takes effect and then ends as it says.
+  void end_each(std::function<Outcome(const Operation&)> how) { *end_ = std::move(how); }
 
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override {
     auto channel = std::make_unique<InterposedChannel>(inner_.open_channel());
-    channel->before_each([hook = hook_](const Operation& operation) {
+    channel->before_each([hook = hook_, end = end_, posted = channel.get()](const Operation& operation) {
       if (const InterposedChannel::Hook now = *hook) now(operation);  // by copy: it may change itself
+      posted->end_each_with(*end ? (*end)(operation) : Outcome::done);
     });
     channel->before_each_flush([hook = flush_hook_](PeerId peer, Deadline deadline) {
       return *hook ? (*hook)(peer, deadline) : Outcome::done;
@@ -53,6 +56,8 @@ class InterposedFabric final : public Fabric {
   Fabric& inner_;
   std::shared_ptr<InterposedChannel::Hook> hook_ = std::make_shared<InterposedChannel::Hook>();
   std::shared_ptr<InterposedChannel::PeerHook> flush_hook_ = std::make_shared<InterposedChannel::PeerHook>();
+  std::shared_ptr<std::function<Outcome(const Operation&)>> end_ =
+      std::make_shared<std::function<Outcome(const Operation&)>>();
 };
 
 class InterposedTeam final : public team::Team {

@@ -1,5 +1,6 @@
 #include "farside/far/heap.h"
 
+#include <optional>
 #include <string>
 
 #include "farside/base/error.h"
@@ -39,9 +40,20 @@ class Heap::State {
                .service = options.for_system_calls ? FaultService::handler : FaultService::automatic}),
         layout(pager.bytes()) {}
 
+  // Nothing is there any more, and no allocation yet. One thread at a time: each takes one of the pager's few shuttles,
+  // and may wait for a node that does not answer.
+  void empty(const HeapLayout::Released& released, bool is_hinted) EXCLUDES(emptying, mutex) {
+    const MutexLock lock(emptying);
+    if (is_hinted) pager.advise(pager.base() + released.begin, released.bytes, Hint::none);
+    pager.discard(pager.base() + released.begin, released.bytes);
+  }
+
   Pager pager;
+  Mutex emptying;
   Mutex mutex;
+  ConditionVariable emptied;
   HeapLayout layout GUARDED_BY(mutex);
+  std::size_t being_emptied GUARDED_BY(mutex) = 0;
   bool has_hints GUARDED_BY(mutex) = false;
 };
 
@@ -51,22 +63,35 @@ Heap::Heap(std::unique_ptr<Space> space, HeapOptions options)
 Heap::~Heap() = default;
 
 void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
-  const MutexLock lock(state_->mutex);
-  const auto begin = state_->layout.take(bytes, alignment);
+  State& state = *state_;
+  std::optional<std::size_t> begin;
+  MutexLock lock(state.mutex);
+  state.emptied.wait(lock, [&]() REQUIRES(state.mutex) {
+    begin = state.layout.take(bytes, alignment);
+    return begin || state.being_emptied == 0;
+  });
   if (!begin) throw std::bad_alloc();
-  return state_->pager.base() + *begin;
+  return state.pager.base() + *begin;
 }
 
-// Pages are discarded under the lock: discarded later, they could belong to another allocation by then.
+// What lies there is discarded before it is anything else's, without the lock: that may take as long as a node does not
+// answer.
 void Heap::deallocate(void* begin) noexcept {
   if (begin == nullptr) return;
-  const MutexLock lock(state_->mutex);
-  std::byte* const base = state_->pager.base();
-  const auto released = state_->layout.give(static_cast<std::size_t>(static_cast<std::byte*>(begin) - base));
+  State& state = *state_;
+  MutexLock lock(state.mutex);
+  const auto released =
+      state.layout.give(static_cast<std::size_t>(static_cast<std::byte*>(begin) - state.pager.base()));
   if (!released) end_process("give back far memory", "the heap has nothing that begins there, or not any more");
   if (released->bytes == 0) return;
-  if (state_->has_hints) state_->pager.advise(base + released->begin, released->bytes, Hint::none);
-  state_->pager.discard(base + released->begin, released->bytes);
+  const bool has_hints = state.has_hints;
+  ++state.being_emptied;
+  lock.unlock();
+  state.empty(*released, has_hints);
+  lock.lock();
+  --state.being_emptied;
+  state.layout.reuse(*released);
+  state.emptied.notify_all();
 }
 
 void Heap::advise(const void* begin, std::size_t bytes, Hint hint) {

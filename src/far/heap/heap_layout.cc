@@ -128,9 +128,12 @@ std::optional<HeapLayout::Released> HeapLayout::give(std::size_t begin) {
     partly_[run.piece_bytes].erase(first);
   }
   const Released released{first * kGranuleBytes, run.granules * kGranuleBytes};
-  give_run(first, run.granules);
   runs_.erase(found);
   return released;
+}
+
+void HeapLayout::reuse(const Released& released) {
+  give_run(released.begin / kGranuleBytes, released.bytes / kGranuleBytes);
 }
 
 }  // namespace farside::far

@@ -32,11 +32,13 @@ class HeapLayout {
   /// The piece that begins there, as it was asked for, rounded up.
   [[nodiscard]] std::optional<Piece> find(std::size_t begin) const;
   /// Gives it back; says what holds nothing any more, if that is any granule. Nothing when there is no such piece.
+  /// Those granules are taken again from `reuse` on, and not before.
   struct Released {
     std::size_t begin = 0;
     std::size_t bytes = 0;
   };
   [[nodiscard]] std::optional<Released> give(std::size_t begin);
+  void reuse(const Released& released);  ///< of what is not empty
   [[nodiscard]] std::size_t used_bytes() const { return used_granules_ * kGranuleBytes; }
 
  private:

@@ -19,7 +19,8 @@
 // memory, until its access was taken away. Each change is a COMPARE_SWAP of the whole word.
 //
 // A word needs no generation: a holder posts one COMPARE_SWAP to return what it took, and till that has landed the word
-// stays as it is; and a slab that was free, taken and freed again is as free as before.
+// stays as it is (it posts another one when the first can land no more, and did not: slab_returns.h); and a slab that
+// was free, taken and freed again is as free as before.
 #pragma once
 
 #include <cstddef>

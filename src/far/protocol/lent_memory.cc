@@ -47,8 +47,20 @@ LentMemory::LentMemory(Fabric& fabric, std::unique_ptr<RemoteRegion> table, std:
   slabs_ = static_cast<SlabNumber>(slabs);
 }
 
-// From a place at random in each piece of the table, so that clients do not run after each other.
 LentMemory::Take LentMemory::take(Channel& channel, SlabNumber& slab, Deadline deadline) {
+  {
+    const MutexLock lock(mutex_);
+    ++taking_;
+  }
+  const Take take = try_take(channel, slab, deadline);
+  const MutexLock lock(mutex_);
+  --taking_;
+  if (take == Take::taken) ++takes_[slab];
+  return take;
+}
+
+// From a place at random in each piece of the table, so that clients do not run after each other.
+LentMemory::Take LentMemory::try_take(Channel& channel, SlabNumber& slab, Deadline deadline) {
   bool may_come = false;
   bool bare = false;
   Words words;
@@ -93,6 +105,24 @@ Outcome LentMemory::give_back(Channel& channel, SlabNumber slab, Deadline deadli
       channel.compare_swap(table_->word<AtomicWord>(word_offset(slab)), mine.bits(), returned.bits(), deadline);
   if (old.done()) ring(channel, deadline);
   return old.status;
+}
+
+std::uint64_t LentMemory::takes(SlabNumber slab) const {
+  const MutexLock lock(mutex_);
+  const auto found = takes_.find(slab);
+  return found == takes_.end() ? 0 : found->second;
+}
+
+// A thread that took it before the word was read is under way, or has counted that.
+std::optional<bool> LentMemory::is_still_taken(Channel& channel, SlabNumber slab, std::uint64_t takes,
+                                               Deadline deadline) const {
+  const Result<std::uint64_t> word = channel.load(table_->word<AtomicWord>(word_offset(slab)), deadline);
+  if (!word.done()) return std::nullopt;
+  const SlabWord mine{SlabState::taken, self_};
+  if (word.value != mine.bits()) return false;
+  const MutexLock lock(mutex_);
+  if (const auto found = takes_.find(slab); found == takes_.end() || found->second != takes) return false;
+  return taking_ == 0 ? std::optional(true) : std::nullopt;
 }
 
 // The node looks now and then without it, too.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -60,9 +61,15 @@ class LentMemory {
   };
   /// A slab full of zeros.
   [[nodiscard]] Take take(Channel& channel, SlabNumber& slab, Deadline deadline);
-  /// `slab` is used no more, and no operation on it is unfinished. Once for each time that it was taken, whatever the
-  /// outcome: when it fails, the slab stays unused until this client has gone.
+  /// `slab` is used no more, and no operation on it is unfinished. Once for each time that it was taken; again only
+  /// when that failed, nothing of it can land any more, and `is_still_taken`.
   [[nodiscard]] Outcome give_back(Channel& channel, SlabNumber slab, Deadline deadline);
+  /// How often this client has taken it.
+  [[nodiscard]] std::uint64_t takes(SlabNumber slab) const;
+  /// Whether `slab` is this client's, and has not been taken since it had taken it `takes` times. Nothing: the node did
+  /// not answer, or a slab is being taken just now. Requires that nothing gives it back at that time.
+  [[nodiscard]] std::optional<bool> is_still_taken(Channel& channel, SlabNumber slab, std::uint64_t takes,
+                                                   Deadline deadline) const;
 
   /// In a slab.
   [[nodiscard]] RemoteSpan span(SlabNumber slab, std::uint64_t offset, std::uint64_t bytes) const {
@@ -79,6 +86,7 @@ class LentMemory {
   static constexpr std::size_t kWordsAtOnce = 256;
   using Words = std::array<std::uint64_t, kWordsAtOnce>;
 
+  [[nodiscard]] Take try_take(Channel& channel, SlabNumber& slab, Deadline deadline);
   void ring(Channel& channel, Deadline deadline);
 
   Fabric& fabric_;
@@ -91,6 +99,8 @@ class LentMemory {
   SlabNumber slabs_ = 0;
   mutable Mutex mutex_;
   bool unresponsive_ GUARDED_BY(mutex_) = false;
+  std::uint32_t taking_ GUARDED_BY(mutex_) = 0;  ///< threads that have taken a slab, perhaps, and not counted it yet
+  std::map<SlabNumber, std::uint64_t> takes_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside::far

@@ -44,6 +44,7 @@ SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const Far
       places_(div_ceil(shape.bytes, shape.slab_bytes)),
       blocks_(shape.bytes, shape.slab_bytes, shape.block_bytes),
       noted_lost_(places_.size()),
+      returns_(fabric),
       mender_(fabric.open_channel()),
       copy_limit_(time_limits::kFirstCopy),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
@@ -184,7 +185,7 @@ Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
     given_up.nodes.pop_back();
   }
   for (const std::uint64_t slab : given_up.slabs) holds_.finish(channel, slab);
-  for (const Copy& copy : given_up.spare) give_back(channel, copy);
+  for (const Copy& copy : given_up.spare) returns_.give_back(copy);
   return Outcome::done;
 }
 
@@ -267,7 +268,7 @@ Status SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
     const bool late = fabric_.now() >= deadline.at;
     if (!may_come || late) {
       for (std::size_t i = 0; i < place.size(); ++i) {
-        if (place[i].node != before[i].node && place[i].lives()) give_back(channel, place[i]);
+        if (place[i].node != before[i].node && place[i].lives()) returns_.give_back(place[i]);
       }
       place = before;
       if (late) return Status::timed_out;
@@ -280,7 +281,7 @@ Status SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
 // No thread shares the slab while it is dropped, so none of our operations on it is unfinished.
 Status SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
   if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Status::timed_out;
-  give_back_all(channel, slab);
+  give_back_all(slab);
   if (rules_.gives_back_alone) holds_.end_alone(channel, slab);
   return Status::done;
 }
@@ -292,50 +293,16 @@ void SlabMap::drop_zeros(Channel& channel, std::uint64_t slab) {
     unused_.insert(slab);
     return;
   }
-  if (blocks_.all_zeros(slab)) give_back_all(channel, slab);
+  if (blocks_.all_zeros(slab)) give_back_all(slab);
   holds_.end_alone(channel, slab);
 }
 
-void SlabMap::give_back_all(Channel& channel, std::uint64_t slab) {
+void SlabMap::give_back_all(std::uint64_t slab) {
   for (const Copy& each : places_[slab]) {
-    if (each.lives()) give_back(channel, each);
+    if (each.lives()) returns_.give_back(each);
   }
   set_place(slab, {});
   blocks_.reset(slab);
-}
-
-// Later, at a node that did not answer the last time: else a discard would wait for it slab by slab.
-void SlabMap::give_back(Channel& channel, const Copy& copy) {
-  {
-    const MutexLock lock(mutex_);
-    if (silent_.contains(copy.node) || copy.node->unresponsive()) return debts_.push_back(copy);
-  }
-  const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(time_limits::kGiveBack));
-  if (given == Outcome::done || given == Outcome::peer_lost) return;
-  const MutexLock lock(mutex_);
-  silent_.insert(copy.node);
-}
-
-// To the nodes that answer again.
-void SlabMap::pay_debts() {
-  std::vector<LentMemory*> asked = living();
-  {
-    const MutexLock lock(mutex_);
-    std::erase_if(asked, [this](const LentMemory* node) REQUIRES(mutex_) { return !silent_.contains(node); });
-  }
-  for (LentMemory* node : asked) {
-    if (!node->answers(*mender_, fabric_.in(time_limits::kAnswer))) continue;
-    const MutexLock lock(mutex_);
-    silent_.erase(node);
-  }
-  std::vector<Copy> debts;
-  {
-    const MutexLock lock(mutex_);
-    debts = std::exchange(debts_, {});
-  }
-  for (const Copy& debt : debts) {
-    if (debt.lives()) give_back(*mender_, debt);
-  }
 }
 
 void SlabMap::drop_unused() {
@@ -358,7 +325,7 @@ std::uint64_t SlabMap::damage() const {
 
 bool SlabMap::mend(Deadline deadline) {
   (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(time_limits::kSettle).at)});  // or in the next round
-  pay_debts();
+  returns_.settle(living(), *mender_);
   drop_unused();
   const std::uint64_t damage_before = damage();
   if (shape_.copies == 1 || damage_before == mended_) return true;

@@ -22,6 +22,7 @@
 #include "far/protocol/holds.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
+#include "far/protocol/slab_returns.h"
 #include "far/time_limits.h"
 
 namespace farside::far {
@@ -40,13 +41,6 @@ struct AnswerLimits {
   std::uint32_t looks =
       time_limits::kLooks;  ///< after so many in a row it is given up, if that is safe: a busy machine answers sooner
   Duration noticeable = time_limits::kNoticeable;  ///< until the user is told, without a mirror
-};
-
-struct Copy {
-  LentMemory* node = nullptr;  ///< null: there is none
-  SlabNumber slab = 0;
-
-  [[nodiscard]] bool lives() const { return node != nullptr && !node->lost(); }
 };
 
 /// The slabs of a space that have memory, by the copies that live.
@@ -141,14 +135,12 @@ class SlabMap {
   void note_loss(std::uint64_t slab) REQUIRES(mutex_);
   [[nodiscard]] bool is_spared_by(const LentMemory& node, std::span<LentMemory* const> answering) const
       REQUIRES(mutex_);
-  void give_back_all(Channel& channel, std::uint64_t slab);
+  void give_back_all(std::uint64_t slab);
   [[nodiscard]] Status take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline);
 
   [[nodiscard]] std::optional<Unfinished> pick_unfinished(std::optional<std::uint64_t> slab);
   [[nodiscard]] Outcome end(Channel& channel, Unfinished given_up, Deadline deadline);
 
-  void give_back(Channel& channel, const Copy& copy);
-  void pay_debts();
   void drop_unused();
 
   [[nodiscard]] bool mend_one(std::uint64_t slab);
@@ -170,8 +162,7 @@ class SlabMap {
   std::set<std::uint64_t> unused_ GUARDED_BY(mutex_);        ///< slabs of zeros that are to be given back
   std::vector<std::unique_ptr<LentMemory>> nodes_ GUARDED_BY(mutex_);  // each stays where it is
   std::vector<Unfinished> unfinished_ GUARDED_BY(mutex_);              ///< but for those that a thread sees to
-  std::set<const LentMemory*> silent_ GUARDED_BY(mutex_);  ///< did not take back what they were given in time,
-  std::vector<Copy> debts_ GUARDED_BY(mutex_);             ///< and so are not asked to for now
+  SlabReturns returns_;
 
   // Used by the thread that mends.
   std::unique_ptr<Channel> mender_;

@@ -97,7 +97,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
       (void)alarm_->changed.wait_for(lock, stop, pause, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
       if (std::exchange(alarm_->rung, false)) pause = kFirstMendPause;
     }
-    if (stop.stop_requested()) return;
+    if (stop.stop_requested()) break;
     nodes_->hang_up_on_lost();
     tell_losses();
     tell_copies(told);
@@ -110,6 +110,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
                                        : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
     if (told.single != 0 && (any_came || told.single < before.single)) pause = kFirstMendPause;
   }
+  tell_losses();  // a program may have ended by one before this thread woke
 }
 
 // ---- What the user is told
@@ -126,16 +127,20 @@ void PooledSpace::tell_losses() const {
   }
 }
 
-void PooledSpace::tell_copies(CopyCounts& told) const {
+void PooledSpace::tell_copies(CopyCounts& told) {
   const SpaceShape& shape = space_->slabs().shape();
   if (shape.copies == 1) return;
   const CopyCounts now = space_->slabs().count_copies();
   const auto size = [&shape](std::uint64_t slabs) { return format_bytes(slabs * shape.slab_bytes); };
   if (now.single != 0 && told.single == 0) {
+    fell_to_one_copy_.add();
     log::warn("far memory: " + size(now.single) + " of " + size(now.single + now.whole) +
               " have a single copy until they are copied to another node");
   }
-  if (now.single == 0 && told.single != 0 && now.lost == 0) log::warn("far memory: all of it is mirrored again");
+  if (now.single == 0 && told.single != 0 && now.lost == 0) {
+    mirrored_again_.add();
+    log::warn("far memory: all of it is mirrored again");
+  }
   told = now;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/metrics.h"
 #include "base/mutex.h"
 #include "far/protocol/lender_watch.h"
 #include "far/protocol/striped_space.h"
@@ -55,9 +56,13 @@ class PooledSpace final : public Space {
   void watch(const std::stop_token& stop);
   void tell(const LenderWatch::Event& event) const;
   void tell_losses() const;
-  void tell_copies(CopyCounts& told) const;
+  void tell_copies(CopyCounts& told);
 
   const bool has_file_;
+  metrics::Counter fell_to_one_copy_{
+      {"farside_far_single_copy_total", "Times that mirrored far memory came to have a single copy in part."}};
+  metrics::Counter mirrored_again_{{"farside_far_mirrored_again_total",
+                                    "Times that all of the far memory that had a single copy was mirrored again."}};
   const std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
   const std::unique_ptr<PoolNodes> nodes_;
   std::unique_ptr<StripedSpace> space_;
