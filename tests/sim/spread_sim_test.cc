@@ -300,6 +300,10 @@ TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
                 {"WRITE", {Fault::poster_died, Fault::landed_orphaned}, "one rank dies, in few seeds", kRare},
                 {"READ memory", every_fault(), "only what comes in pieces is READ", kRare},
                 {"READ spread", every_fault(), "a parent asks only after a failure", kRare},
+                {"READ spread",
+                 {Fault::poster_died, Fault::landed_orphaned, Fault::answer_lost},
+                 "a parent has a failure, asks, and one of the two dies just then",
+                 kMayBeZero},
                 {"WRITE memory", {Fault::landed_given_up, Fault::link_replaced}, "few links break then", kRare}});
 }
 

@@ -81,19 +81,25 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
     const Outcome outcome = inner_.find(searches, candidates, until);
     const bool trusted = is_trusted(searches, deadline);
     const bool looks = homes_.rules().looks_at_the_epoch || outcome != Outcome::done;
-    if (looks && homes_.follow()) {
-      inner_.forget_places();
-      continue;
-    }
+    if (looks && follow()) continue;
     if (outcome == Outcome::done && trusted) return outcome;
     if (fabric_.now() >= deadline.at) return Outcome::timed_out;
     if (outcome == Outcome::timed_out || outcome == Outcome::link_lost) {
       slice *= 2;
       continue;
     }
-    if (!is_worth_waiting(searches, outcome, deadline)) return Outcome::peer_lost;
+    if (!is_worth_waiting(searches, outcome, deadline)) {
+      if (follow()) continue;  // the standby has told it since it was asked above
+      return Outcome::peer_lost;
+    }
     fabric_.sleep(outcome == Outcome::done ? time_limits::kReadAgain : kLook);
   }
+}
+
+bool HomedSource::follow() {
+  if (!homes_.follow()) return false;
+  inner_.forget_places();
+  return true;
 }
 
 // A result that may not be taken now may be when it is looked for again, or the standby will serve. (A primary whose

@@ -109,6 +109,8 @@ class HomedSource final : public VersionSource {
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
 
  private:
+  /// To the partitions that have moved. False: none has.
+  [[nodiscard]] bool follow();
   [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline);
   [[nodiscard]] bool is_trusted(std::span<Search* const> searches, Deadline deadline);
 
