@@ -9,9 +9,9 @@
 
 namespace farside {
 
-/// memcpy; racing accesses of others may be mixed in, word by word: where both places are aligned to 8, each aligned word
-/// is moved whole. (The C library moves nothing narrower there, and splits nothing wider but between words. The litmus
-/// test OwnersCopies.KeepEachWordWhole looks.)
+/// memcpy; racing accesses of others may be mixed in, word by word: where both places are aligned to 8, each aligned
+/// word is moved whole. (The C library moves nothing narrower there, and splits nothing wider but between words. The
+/// litmus test OwnersCopies.KeepEachWordWhole looks.)
 __attribute__((no_sanitize("thread"), noinline)) void bulk_copy(std::byte* to, const std::byte* from,
                                                                 std::size_t bytes);
 

@@ -23,7 +23,8 @@ class StuckChannel final : public Channel {
                         Deadline deadline) override {
     return wait(deadline);
   }
-  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/, Deadline deadline) override {
+  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/,
+                                   Deadline deadline) override {
     return {wait(deadline), 0};
   }
 

@@ -36,7 +36,8 @@ class NarrowChannel final : public Channel {
                         Deadline /*deadline*/) override {
     return Outcome::done;
   }
-  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/, Deadline /*deadline*/) override {
+  Result<std::uint64_t> add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/,
+                                   Deadline /*deadline*/) override {
     return {};
   }
 

@@ -171,7 +171,8 @@ bool ShippingJournal::step() {
 }
 
 void ShippingJournal::look_at_the_standby() {
-  const Result<std::uint64_t> taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
+  const Result<std::uint64_t> taken =
+      channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
   if (taken.done()) between_looks_.reset();
   next_look_ = fabric_.in(between_looks_.next()).at;
   if (taken.done()) note_taken(taken.value);

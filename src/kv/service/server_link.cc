@@ -58,7 +58,8 @@ bool ServerLink::is_alone(Channel& channel) const {
 
 bool ServerLink::ask_whether_gave_up(Channel& channel) {
   if (gave_up()) return true;
-  const Result<std::uint64_t> said = channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
+  const Result<std::uint64_t> said =
+      channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
   if (said.done() && said.value != 0) gave_up_.store(true, std::memory_order_release);
   return gave_up();
 }
