@@ -9,6 +9,7 @@ namespace farside::far_preload {
 /// would have no userfaultfd, and would read zeros there. Taken with all signals blocked, after the arena's lock or
 /// without it. Its holder waits for the kernel alone, and not for memory, locks or farside far: a signal handler may
 /// wait for it, whatever its thread was doing.
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): it begins with a constant
 extern constinit Lock fork_window;
 
 }  // namespace farside::far_preload

@@ -83,6 +83,7 @@ std::optional<RunningNode> find_node(const std::filesystem::path& file, team::Ra
 
 bool end_nodes(std::vector<RunningNode> nodes, std::chrono::milliseconds timeout) {
   std::vector<ProcessWatch> left;
+  left.reserve(nodes.size());
   for (RunningNode& node : nodes) left.emplace_back(std::move(node.pidfd));
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   if (timeout != timeout.zero()) {
