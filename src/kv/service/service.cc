@@ -161,7 +161,7 @@ Welcome Service::welcome() const {
   return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .is_standby = options_.replica.is_standby,
-          .servers = options_.servers(),
+          .servers = {},
           .standbys = options_.replica.standbys,
           .memory = memory_->handle(),
           .bells = bells_->handle(),

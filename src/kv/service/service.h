@@ -67,6 +67,7 @@ class Service {
   void wake() { bell_.ring(); }
 
  private:
+  /// But for where servers are reached, which may change.
   [[nodiscard]] Welcome welcome() const;
   [[nodiscard]] PartitionSettings settings() const;
   [[nodiscard]] ServerRole role();
