@@ -19,7 +19,9 @@ class TimedSession : public Session {
     return session_.get_all(keys, fabric_.in(time_out_));
   }
   PutOutcome put_all(std::span<const Write> writes) override { return session_.put_all(writes, fabric_.in(time_out_)); }
-  void put_each(std::span<IndependentPut> puts) override { session_.put_each(puts, fabric_.in(time_out_)); }
+  void put_each(std::span<IndependentPut> puts, const PutEnded& ended) override {
+    session_.put_each(puts, fabric_.in(time_out_), ended);
+  }
   Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
     return session_.scan(cursor, prefix, about, fabric_.in(time_out_));
   }

@@ -68,8 +68,11 @@ class MemorySession : public kv::Session {
     return std::ranges::all_of(writes, is_as_expected) ? write(writes) : kv::PutOutcome::differs;
   }
 
-  void put_each(std::span<kv::IndependentPut> puts) override {
-    for (kv::IndependentPut& put : puts) put.outcome = put_all(put.writes);
+  void put_each(std::span<kv::IndependentPut> puts, const kv::PutEnded& ended) override {
+    for (kv::IndependentPut& put : puts) {
+      put.outcome = put_all(put.writes);
+      ended(put);
+    }
   }
 
   std::optional<std::uint32_t> lost_server_of(std::string_view /*key*/) const override {

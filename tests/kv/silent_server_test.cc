@@ -28,6 +28,7 @@ class TwoServers final : public test::MemorySession {
   struct State {
     std::atomic<bool> is_stopped = false;
     std::atomic<bool> keeps_gets = false;  ///< waiting, too
+    std::atomic<bool> keeps_all = false;   ///< calls waiting, whatever they need
     std::atomic<int> kept = 0;             ///< calls
   };
 
@@ -38,6 +39,7 @@ class TwoServers final : public test::MemorySession {
   [[nodiscard]] std::vector<bool> hear() override { return {true, !state_.is_stopped}; }
 
   Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override {
+    EXPECT_TRUE(eventually([this] { return !state_.keeps_all; }));
     if (state_.keeps_gets) {
       for (const std::string_view key : keys) wait_for(key);
     }
@@ -46,6 +48,14 @@ class TwoServers final : public test::MemorySession {
   PutOutcome put_all(std::span<const Write> writes) override {
     for (const Write& write : writes) wait_for(write.key);
     return MemorySession::put_all(writes);
+  }
+  void put_each(std::span<IndependentPut> puts, const PutEnded& ended) override {
+    const auto is_silent = [this](const IndependentPut& put) { return server_of(put.writes.front().key) == 1; };
+    for (const bool of_the_silent : {false, true}) {
+      for (IndependentPut& put : puts) {
+        if (is_silent(put) == of_the_silent) MemorySession::put_each({&put, 1}, ended);
+      }
+    }
   }
 
  private:
@@ -93,7 +103,7 @@ class RespWithASilentServer : public testing::Test {
       return std::make_unique<TwoServers>(keys_, state_);
     };
     server_.emplace(std::vector<std::string>{"127.0.0.1:0"}, settings, 1, open_session, std::move(clock));
-    ASSERT_TRUE(eventually([this] { return sessions_ == 4; }));  // so that another thread may take over
+    ASSERT_TRUE(eventually([this] { return sessions_ == 6; }));  // so that another thread may take over
   }
   void TearDown() override { state_.is_stopped = false; }
 
@@ -141,6 +151,33 @@ TEST_F(RespWithASilentServer, KeepsOnlyItsOwnClientsWaiting) {
   expect_reply(first, ":2\r\n:2\r\n$1\r\n2\r\n");
   expect_reply(second, "+OK\r\n$1\r\n2\r\n");
   expect(first, "INCR b\r\n", ":3\r\n");
+}
+
+// What it has asked for together with a client that waits is done.
+TEST_F(RespWithASilentServer, KeepsNoClientWhoseWritesHaveEnded) {
+  auto owned = std::make_unique<TimeOfLooks>();
+  TimeOfLooks& clock = *owned;
+  start(std::chrono::hours(1), std::move(owned));
+  const Fd busy = connect();
+  const Fd healthy = connect();
+  const Fd kept = connect();
+  expect(healthy, "PING\r\n", "+PONG\r\n");
+  expect(kept, "PING\r\n", "+PONG\r\n");
+  state_.keeps_all = true;
+  send(busy, "GET a\r\n");
+  send(kept, "SET b 1\r\n");
+  send(healthy, "SET a 1\r\n");  // these two find the thread busy, and so are written together
+  state_.is_stopped = true;
+  state_.keeps_all = false;
+  expect_reply(busy, "$-1\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+  clock.pass(std::chrono::milliseconds(49), std::chrono::milliseconds(100));
+  expect_reply(healthy, "+OK\r\n");
+  expect(healthy, "GET a\r\n", "$1\r\n1\r\n");
+  EXPECT_FALSE(has_reply(kept));
+  state_.is_stopped = false;
+  expect_reply(kept, "+OK\r\n");
+  expect(kept, "GET b\r\n", "$1\r\n1\r\n");
 }
 
 // However the overseer's looks and the beginning of the call lie to each other.

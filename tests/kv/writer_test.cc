@@ -37,7 +37,10 @@ class PatchyRequests final : public Requests {
       EXPECT_EQ(local_.receive(server, {}).status, Outcome::done);
     }
   }
+  /// They come when `answer_again` is called.
+  void hold_replies_of(ServerNumber server) { held_ = server; }
   void answer_again() {
+    held_.reset();
     deaf_.clear();
     mute_.reset();
     are_all_mute_ = false;
@@ -59,6 +62,9 @@ class PatchyRequests final : public Requests {
     if (is_mute) return {Outcome::timed_out, {}};
     return received;
   }
+  Outcome await(ServerNumber server, Deadline /*deadline*/) override {
+    return held_ == server ? Outcome::timed_out : Outcome::done;
+  }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return local_.has_reply(server); }
   [[nodiscard]] int sent() const noexcept { return local_.sent(); }
 
@@ -68,6 +74,7 @@ class PatchyRequests final : public Requests {
   std::optional<ServerNumber> refused_;
   std::optional<ServerNumber> mute_;
   std::optional<ServerNumber> slow_;
+  std::optional<ServerNumber> held_;
   std::vector<Message> delayed_;
   int replies_left_ = 0;
   bool are_all_mute_ = false;
@@ -374,6 +381,45 @@ TEST_F(KvWriter, DoubtsOnlyThoseOfSeveralWhoseServerIsSilent) {
   EXPECT_EQ(put_everywhere(), PutOutcome::done);
   EXPECT_EQ(put_everywhere(), PutOutcome::done);
   EXPECT_NE(after, session_.last_put());
+}
+
+// In both rounds of a put at two servers.
+TEST_F(KvWriter, EndsPutsThatNeedNoServerThatDoesNotAnswer) {
+  const std::vector<Write> others{{keys_[0], "a"}, {keys_[2], "a"}};
+  const Write held{keys_[1], "b"};
+  const Write here{keys_[2], "c"};
+  std::vector<IndependentPut> puts{{{&held, 1}}, {others}, {{&here, 1}}};
+  requests_.hold_replies_of(1);
+  std::vector<const IndependentPut*> ended;
+  session_.put_each(puts, servers_.soon(), [&](const IndependentPut& put) {
+    EXPECT_EQ(put.outcome, PutOutcome::done);
+    ended.push_back(&put);
+    if (ended.size() == 2) requests_.answer_again();
+  });
+  EXPECT_EQ(ended, (std::vector<const IndependentPut*>{&puts[2], &puts[1], &puts[0]}));
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+}
+
+// The oldest of a session's doubts is the first one that it began, not the first that it knew of.
+TEST_F(KvWriter, SettlesNothingAboveADoubtThatItLearnsOfLater) {
+  const std::vector<Write> writes{{keys_[1], "a"}, {keys_[0], "b"}, {keys_[2], "c"}};
+  std::vector<IndependentPut> puts;
+  for (const Write& write : writes) puts.push_back({{&write, 1}});
+  requests_.hold_replies_of(1);
+  requests_.lose_replies_of(2, 0);
+  session_.put_each(puts, servers_.soon(), [&](const IndependentPut& put) {
+    if (&put != &puts[2]) return;
+    requests_.answer_again();
+    requests_.lose_replies_of(1, 0);
+  });
+  EXPECT_EQ(puts[0].outcome, PutOutcome::unknown);
+  EXPECT_EQ(puts[1].outcome, PutOutcome::done);
+  EXPECT_EQ(puts[2].outcome, PutOutcome::unknown);
+  EXPECT_EQ(put_at(0), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, puts[1].version) & RecordHead::kSettled, 0);
+  requests_.answer_again();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, puts[1].version) & RecordHead::kSettled, RecordHead::kSettled);
 }
 
 }  // namespace

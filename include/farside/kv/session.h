@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -25,6 +26,8 @@
 #include "farside/kv/types.h"
 
 namespace farside::kv {
+
+using PutEnded = std::function<void(IndependentPut& put)>;
 
 class Session {
  public:
@@ -39,8 +42,13 @@ class Session {
   /// All of the writes or none. Those that name a version they expect are refused as a whole (differs) unless each of
   /// these versions is its key's newest, and stays so until all is written.
   virtual PutOutcome put_all(std::span<const Write> writes) = 0;
-  /// Each of the puts as put_all does it, all under way at once, in no order. Before it throws nothing is written.
-  virtual void put_each(std::span<IndependentPut> puts) = 0;
+  /// Each of the puts as put_all does it, all under way at once, in no order. `ended` is called on this thread for each
+  /// as soon as it has ended, which may be long before the call has: nothing that the put names is used afterwards.
+  /// Before it throws UsageError nothing is written.
+  virtual void put_each(std::span<IndependentPut> puts, const PutEnded& ended) = 0;
+  void put_each(std::span<IndependentPut> puts) {
+    put_each(puts, [](IndependentPut&) {});
+  }
 
   /// Returns about `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A
   /// key that is there from the first call to the last is found, perhaps twice.

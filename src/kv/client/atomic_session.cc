@@ -69,9 +69,9 @@ PutOutcome AtomicSession::put_all(std::span<const Write> writes, Deadline deadli
   return whole([&] { return writer_.put_all(writes, deadline); });
 }
 
-void AtomicSession::put_each(std::span<IndependentPut> puts, Deadline deadline) {
+void AtomicSession::put_each(std::span<IndependentPut> puts, Deadline deadline, const PutEnded& ended) {
   whole([&] {
-    writer_.put_each(puts, deadline);
+    writer_.put_each(puts, deadline, ended);
     return true;
   });
 }

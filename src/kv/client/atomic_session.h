@@ -46,7 +46,8 @@ class AtomicSession {
   /// Returns an entry for each key. The entries are the session's, valid until its next get.
   Result<std::span<const Got>> get_all(std::span<const std::string_view> keys, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
-  void put_each(std::span<IndependentPut> puts, Deadline deadline);
+  void put_each(
+      std::span<IndependentPut> puts, Deadline deadline, const PutEnded& ended = [](IndependentPut&) {});
   /// Scanner::scan; what it finds is not of one moment.
   Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Deadline deadline);
   /// Returns the memory use of each server, by number.

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include "farside/kv/session.h"
 
 #include "kv/client/doubts.h"
 #include "kv/protocol/caller.h"
@@ -22,7 +25,8 @@ class AtomicWriter {
   /// `grace`: what the servers' is at least. `siblings`: none: as it is cheapest.
   AtomicWriter(const Fabric& fabric, Requests& requests, HybridClock& clock, Caller& caller, Duration grace,
                std::optional<SiblingsKind> siblings, const KvRules& rules = {})
-      : requests_(requests),
+      : fabric_(fabric),
+        requests_(requests),
         clock_(clock),
         caller_(caller),
         siblings_(siblings),
@@ -36,29 +40,31 @@ class AtomicWriter {
   /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
   /// than a message holds.
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
-  /// Several puts, each as put_all does it, in two rounds for all together. Throws before anything is sent.
-  void put_each(std::span<IndependentPut> puts, Deadline deadline);
+  /// Several puts, each as put_all does it, under way together. `ended` is called for each that has ended, and nothing
+  /// of that put is used any more. Throws before anything is sent.
+  void put_each(std::span<IndependentPut> puts, Deadline deadline, const PutEnded& ended);
   /// The last timestamp that the latest put had, or tried.
   [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
 
  private:
   /// One of several puts.
   struct UnderWay {
+    enum class Stage : std::uint8_t { to_begin, preparing, ending, over };
+
     IndependentPut* put;
     std::size_t first_id;  ///< of its keys', in ids_
     std::vector<ServerNumber> servers{};
+    Stage stage = Stage::to_begin;
+    std::size_t unanswered = 0;      ///< requests of its stage
     Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
     Answer ended = Answer::done;     ///< the same of commits and aborts
   };
-  /// Requests of several puts that go to one server as one message, and where their answers go.
+  /// What several puts have to do with one server.
   struct Together {
-    std::vector<Message> requests{};
-    std::vector<Answer*> answers{};
-    std::size_t bytes = 0;
-  };
-  struct Asked {
-    ServerNumber server;
-    std::vector<Answer*> answers;
+    std::vector<Message> requests{};                ///< that go there as one message, not sent yet
+    std::vector<UnderWay*> puts{};                  ///< whose these are
+    std::size_t bytes = 0;                          ///< of them
+    std::deque<std::vector<UnderWay*>> unanswered;  ///< messages that were sent, oldest first
   };
   /// So that with what it stands in it fills no more than a slot of a mailbox.
   static constexpr std::size_t kMaxBytesTogether = std::size_t{24} << 10U;
@@ -72,17 +78,20 @@ class AtomicWriter {
   /// None of `servers_` is silent and has part in as many doubts as may be.
   [[nodiscard]] bool may_ask_servers();
   [[nodiscard]] bool has_silent_server(std::span<const KeyId> ids) const;
-  void put_together(std::vector<UnderWay>& puts, Deadline deadline);
+  void put_together(std::span<UnderWay> puts, Deadline deadline, const PutEnded& ended);
+  /// Takes a put as far as it goes before the next answer.
+  void advance(UnderWay& put, Deadline deadline);
   void begin(UnderWay& put, Deadline deadline);
   void end(UnderWay& put, Deadline deadline);
-  /// Or it is to be begun again.
-  [[nodiscard]] bool is_over(const UnderWay& put);
-  void add(ServerNumber server, Message message, Answer& answer, Deadline deadline);
+  /// False: it is to be begun again.
+  [[nodiscard]] bool conclude(const UnderWay& put);
+  void add(ServerNumber server, Message message, UnderWay& put, Deadline deadline);
+  /// What was added for that server.
   void send(ServerNumber server, Deadline deadline);
-  /// To all what was added for them.
-  void ask_all(Deadline deadline);
-  void take_answers(const Asked& asked, Deadline deadline);
-  static void count(Answer of_one, Answer& answer) { answer = std::ranges::max(answer, of_one, {}, weight); }
+  /// Takes the answers that come soon, and those that do not come by the deadline as unknown.
+  void take_answers(Deadline deadline);
+  void take_oldest(ServerNumber server, Deadline deadline);
+  static void count(Answer answer, UnderWay& put);
   /// Among several servers' answers the one with the greatest weight decides: a refusal weighs more than an answer that
   /// did not come, since the server that refused has barred the transaction.
   [[nodiscard]] static int weight(Answer answer);
@@ -104,6 +113,7 @@ class AtomicWriter {
   void split(std::span<const Write> writes, std::span<const KeyId> ids);
   void order_servers();
 
+  const Fabric& fabric_;
   Requests& requests_;
   HybridClock& clock_;
   Caller& caller_;
@@ -122,8 +132,7 @@ class AtomicWriter {
   std::vector<KeyId> ids_;             // of the puts' keys
   std::vector<KeyId> sorted_;
   Message reply_;                   // the latest
-  std::vector<Together> together_;  // by server, not sent yet
-  std::vector<Asked> asked_;        // in the order in which they were
+  std::vector<Together> together_;  // by server
 };
 
 }  // namespace farside::kv

@@ -12,7 +12,9 @@ constexpr int kPartOfGrace = 100;
 }
 
 void Doubts::note(const Timestamp& transaction, const std::vector<ServerNumber>& servers) {
-  doubts_.push_back({transaction, servers});
+  // Several puts that are under way at once end in any order.
+  const auto is_before = [](const Timestamp& each, const Doubt& other) { return each < other.transaction; };
+  doubts_.insert(std::upper_bound(doubts_.begin(), doubts_.end(), transaction, is_before), {transaction, servers});
   for (const ServerNumber server : servers) ++servers_[server].doubts;
 }
 

@@ -49,12 +49,30 @@ Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> r
 
 Result<Message> HomedRequests::receive(ServerNumber partition, Deadline deadline) {
   auto& unanswered = partitions_[partition].unanswered;
+  const Came came = wait_for_reply(partition, deadline);
+  const Asked asked = std::move(unanswered.front());
+  unanswered.pop_front();
+  if (asked.sent != Outcome::done) return {asked.sent, {}};
+  // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
+  auto reply = seats_.receive(seat(partition), {fabric_.now()});
+  if (came.outcome != Outcome::done) return {came.outcome, {}};
+  if (!came.is_trusted) return {Outcome::peer_lost, {}};
+  if (asked.is_repeated && reply.done()) reply.value = reply_to_repeated(std::move(reply.value));
+  return reply;
+}
+
+Outcome HomedRequests::await(ServerNumber partition, Deadline deadline) {
+  const Came came = wait_for_reply(partition, deadline);
+  const bool is_lost = came.outcome == Outcome::peer_lost && !homes_.may_move(partition);
+  const bool is_there = came.outcome == Outcome::done && came.is_trusted;
+  return is_lost || is_there ? Outcome::done : Outcome::timed_out;
+}
+
+HomedRequests::Came HomedRequests::wait_for_reply(ServerNumber partition, Deadline deadline) {
+  const auto& unanswered = partitions_[partition].unanswered;
+  assert_that(!unanswered.empty(), "a reply is waited for when a request is unanswered");
   for (;;) {
-    assert_that(!unanswered.empty(), "a reply is received when a request is unanswered");
-    if (const Outcome sent = unanswered.front().sent; sent != Outcome::done) {
-      unanswered.pop_front();
-      return {sent, {}};
-    }
+    if (unanswered.front().sent != Outcome::done) return {Outcome::done, true};
     const Deadline slice_end{std::min(deadline.at, fabric_.in(time_limits::kReplySlice).at)};
     const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
     const Time asked_until =
@@ -68,14 +86,7 @@ Result<Message> HomedRequests::receive(ServerNumber partition, Deadline deadline
       fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve
       continue;
     }
-    const bool is_repeated = unanswered.front().is_repeated;
-    unanswered.pop_front();
-    // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
-    auto reply = seats_.receive(seat(partition), {fabric_.now()});
-    if (came != Outcome::done) return {came, {}};
-    if (!is_trusted) return {Outcome::peer_lost, {}};
-    if (is_repeated && reply.done()) reply.value = reply_to_repeated(std::move(reply.value));
-    return reply;
+    return {came, is_trusted};
   }
 }
 

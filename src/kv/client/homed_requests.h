@@ -20,6 +20,7 @@ class HomedRequests final : public Requests {
   [[nodiscard]] ServerNumber servers() const override { return homes_.partitions(); }
   Outcome send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) override;
   Result<Message> receive(ServerNumber partition, Deadline deadline) override;
+  Outcome await(ServerNumber partition, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber partition) override;
   [[nodiscard]] bool is_loss_final(ServerNumber partition) const override;
 
@@ -35,6 +36,14 @@ class HomedRequests final : public Requests {
     std::deque<Asked> unanswered{};
   };
 
+  /// What is known of the oldest unanswered request.
+  struct Came {
+    Outcome outcome;
+    bool is_trusted;  ///< of a reply
+  };
+
+  /// Returns when the reply has come and may be taken, none will come, or the time is up.
+  Came wait_for_reply(ServerNumber partition, Deadline deadline);
   [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
   /// Returns `outcome`, and records the loss of that seat if it is peer_lost.
   Outcome from_seat(ServerNumber partition, Outcome outcome);

@@ -31,7 +31,7 @@ class MailboxRequests final : public Requests {
   [[nodiscard]] bool has_reply(ServerNumber server) override;
   [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
   /// Waits until it has. After timed_out the reply can still be received.
-  Outcome await(ServerNumber server, Deadline deadline);
+  Outcome await(ServerNumber server, Deadline deadline) override;
 
  private:
   class Connection;

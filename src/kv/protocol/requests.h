@@ -34,6 +34,9 @@ class Requests {
   /// Returns the reply to the oldest request of that server that is unanswered. After timed_out that reply will not be
   /// shown any more when it comes.
   virtual Result<Message> receive(ServerNumber server, Deadline deadline) = 0;
+  /// Waits until receive need not wait for that server, or the deadline (timed_out). Takes nothing: the reply may be
+  /// received later. Where that cannot be told it returns done at once.
+  virtual Outcome await(ServerNumber /*server*/, Deadline /*deadline*/) { return Outcome::done; }
   /// Whether receive would not wait: the reply is there, or the server is lost.
   [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
   /// After a call for that server ended with peer_lost: whether nothing in its place answers here, or is read by this

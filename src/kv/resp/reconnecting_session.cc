@@ -17,9 +17,9 @@ Result<std::span<const Got>> ReconnectingSession::get_all(std::span<const std::s
 
 PutOutcome ReconnectingSession::put_all(std::span<const Write> writes) { return opened_.session->put_all(writes); }
 
-void ReconnectingSession::put_each(std::span<IndependentPut> puts) {
+void ReconnectingSession::put_each(std::span<IndependentPut> puts, const PutEnded& ended) {
   renew_if_lost();
-  opened_.session->put_each(puts);
+  opened_.session->put_each(puts, ended);
 }
 
 Result<Scanned> ReconnectingSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {

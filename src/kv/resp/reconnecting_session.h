@@ -42,7 +42,7 @@ class ReconnectingSession final : public Session {
   // Besides what Session says: throw StoreReplaced.
   Result<std::span<const Got>> get_all(std::span<const std::string_view> keys) override;
   PutOutcome put_all(std::span<const Write> writes) override;
-  void put_each(std::span<IndependentPut> puts) override;
+  void put_each(std::span<IndependentPut> puts, const PutEnded& ended) override;
   Result<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override;
   Result<std::vector<MemoryUse>> use() override;
   [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override {

@@ -95,7 +95,10 @@ void RespWorker::suspect(const WatchedSession::Needs& needs, const Session& plac
   if (const auto* keys = std::get_if<std::span<const std::string_view>>(&needs)) return suspect_all(Use::read, *keys);
   if (const auto* writes = std::get_if<std::span<const Write>>(&needs)) return suspect_all(Use::write, *writes);
   if (const auto* puts = std::get_if<std::span<IndependentPut>>(&needs)) {
-    for (const IndependentPut& put : *puts) suspect_all(Use::write, put.writes);
+    const MutexLock lock(lanes_mutex_);
+    for (const IndependentPut& put : *puts) {
+      if (!has_ended(*lane_, put)) suspect_all(Use::write, put.writes);
+    }
     return;
   }
   for (std::uint32_t server = 0; server < places.servers(); ++server) status_.silent.suspect(Use::write, server);
@@ -118,11 +121,38 @@ bool RespWorker::relieve() {
   }
   away_.push_back(std::move(spare_.back()));
   spare_.pop_back();
+  give_back(stuck);
   return true;
+}
+
+bool RespWorker::has_ended(const Lane& lane, const IndependentPut& put) {
+  return std::ranges::find(lane.ended, static_cast<std::size_t>(&put - lane.puts.data())) != lane.ended.end();
+}
+
+bool RespWorker::is_away(const Lane& lane) const {
+  return std::ranges::find(away_, &lane, &std::unique_ptr<Lane>::get) != away_.end();
+}
+
+void RespWorker::give_back(Lane& lane) {
+  for (const std::size_t put : lane.ended) {
+    Client* client = std::exchange(lane.clients[put], nullptr);
+    loop_.post([this, client, outcome = lane.puts[put].outcome] { take_back(*client, outcome); });
+  }
+  lane.ended.clear();
+}
+
+void RespWorker::take_back(Client& client, PutOutcome outcome) {
+  client.is_away = false;
+  client.connection.ignore(false);
+  if (client.is_unwanted) return remove(client.obeying.id());
+  client.obeying.use(lane_->session);
+  client.obeying.end_writes(outcome, client.replies);
+  written_.push_back(client.obeying.id());
 }
 
 void RespWorker::set_away(const Lane& lane, bool is_away) {
   for (Client* client : lane.clients) {
+    if (client == nullptr) continue;
     client->is_away = is_away;
     client->connection.ignore(is_away);
   }
@@ -141,6 +171,7 @@ void RespWorker::take_back(Lane& lane, bool is_replaced) {
     away_.erase(found);
   }
   for (Client* client : clients) {
+    if (client == nullptr) continue;
     if (client->is_unwanted || is_replaced) {
       remove(client->obeying.id());
     } else {
@@ -258,18 +289,33 @@ void RespWorker::write_for(Lane& lane, std::span<const std::uint64_t> ids) {
     lane.puts.push_back({client->obeying.writes()});
   }
   try {
-    lane.session.put_each(lane.puts);
+    lane.session.put_each(lane.puts, [&](const IndependentPut& put) {
+      end_write(lane, static_cast<std::size_t>(&put - lane.puts.data()));
+    });
   } catch (const Error&) {  // one of them cannot be, and nothing was written
     for (IndependentPut& put : lane.puts) put.outcome = write_alone(lane.session, put.writes);
   }
+  {
+    const MutexLock lock(lanes_mutex_);
+    lane.ended.clear();
+  }
   for (std::size_t i = 0; i < lane.clients.size(); ++i) {
-    lane.clients[i]->obeying.end_writes(lane.puts[i].outcome, lane.clients[i]->replies);
+    if (lane.clients[i] != nullptr) lane.clients[i]->obeying.end_writes(lane.puts[i].outcome, lane.clients[i]->replies);
   }
   if (lane.session.is_relieved()) {
-    for (Client* client : lane.clients) client->obeying.go_on_alone(client->connection.received(), client->replies);
+    for (Client* client : lane.clients) {
+      if (client != nullptr) client->obeying.go_on_alone(client->connection.received(), client->replies);
+    }
   } else {
     written_.insert(written_.end(), ids.begin(), ids.end());
   }
+}
+
+// By the thread that is in the call.
+void RespWorker::end_write(Lane& lane, std::size_t put) {
+  const MutexLock lock(lanes_mutex_);
+  lane.ended.push_back(put);
+  if (is_away(lane)) give_back(lane);
 }
 
 PutOutcome RespWorker::write_alone(Session& session, std::span<const Write> writes) {

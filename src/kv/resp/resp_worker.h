@@ -6,7 +6,8 @@
 // queued for it, must not meet the new one.
 //
 // When a call of its session takes long (overseer.h) the thread that waits is relieved: it keeps the session, and the
-// clients for which it asks, to itself until the call ends. Another thread with another session goes on for the others.
+// clients for which it still asks, to itself until the call ends. Another thread with another session goes on for the
+// others.
 #pragma once
 
 #include <chrono>
@@ -90,12 +91,14 @@ class RespWorker {
     Lane(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> its);
 
     WatchedSession session;
-    std::vector<Client*> clients{};  // for which it asks
+    std::vector<Client*> clients{};  // for which it asks; null: it is given back
     std::vector<IndependentPut> puts{};
+    std::vector<std::size_t> ended{};  // puts; guarded by lanes_mutex_
     std::thread relieved{};
   };
-  /// One may wait for a get, another for a put; what they wait for is not asked for meanwhile (SilentServers).
-  static constexpr std::size_t kSpareLanes = 2;
+  /// Of two servers that stop at once: one may wait for a get, another for a put. What they wait for is not asked for
+  /// meanwhile (SilentServers).
+  static constexpr std::size_t kSpareLanes = 4;
 
   /// Null: it was disconnected.
   [[nodiscard]] Client* find(std::uint64_t id);
@@ -104,6 +107,12 @@ class RespWorker {
   void receive(Client& client);
   void go_on(Lane& lane, Client& client);
   void write_for(Lane& lane, std::span<const std::uint64_t> ids);
+  void end_write(Lane& lane, std::size_t put);
+  [[nodiscard]] static bool has_ended(const Lane& lane, const IndependentPut& put);
+  [[nodiscard]] bool is_away(const Lane& lane) const REQUIRES(lanes_mutex_);
+  /// To the loop's thread: the clients whose puts have ended while others' have not.
+  void give_back(Lane& lane) REQUIRES(lanes_mutex_);
+  void take_back(Client& client, PutOutcome outcome);
   static PutOutcome write_alone(Session& session, std::span<const Write> writes);
   [[nodiscard]] bool relieve();
   void suspect(const WatchedSession::Needs& needs, const Session& places);

@@ -56,10 +56,10 @@ PutOutcome WatchedSession::put_all(std::span<const Write> writes) {
   return session_->put_all(writes);
 }
 
-void WatchedSession::put_each(std::span<IndependentPut> puts) {
+void WatchedSession::put_each(std::span<IndependentPut> puts, const PutEnded& ended) {
   const Call call(*this, puts);
   const metrics::ScopedLatency latency(latencies_.puts);
-  session_->put_each(puts);
+  session_->put_each(puts, ended);
 }
 
 Result<Scanned> WatchedSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {
