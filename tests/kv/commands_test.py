@@ -276,5 +276,50 @@ class Examples(WithPool):
         self.assertEqual(self.run_example("example_mailbox"), "300 mails, 0 unread, 0 not as the index said\n")
 
 
+@unittest.skipIf(os.geteuid() != 0, "only root can mount a small file system")
+class OnAFullDisk(unittest.TestCase):
+    def setUp(self):
+        self.journals = self.enterContext(tempfile.TemporaryDirectory())
+        on_a_small_disk = ("unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=4m none {self.journals} && exec "$@"', "sh")
+        self.pool = pool.Pool("--cache", "16M", "--kv", "16M", "--kv-dir", self.journals, inside=on_a_small_disk)
+        self.addCleanup(self.pool.stop)
+
+    def journal(self, server):
+        return self.pool.status()["kv"]["servers"][server]["journal"]
+
+    def fill(self):
+        """Puts until a server's disk is full. Returns that server, and what the refused command said."""
+        for number in range(1000):
+            put = self.pool.run("kv", "put", f"key{number}", "v" * 100_000)
+            if put.returncode != 0:
+                full = [server for server in (0, 1) if self.journal(server) == "full"]
+                self.assertNotEqual(full, [])
+                return full[0], put.stderr
+        self.fail("the disk was never full")
+
+    def test_everything_that_shows_the_store_says_so(self):
+        serve = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+        self.addCleanup(serve.stdout.close)
+        self.addCleanup(serve.wait, patience.PATIENCE_S)
+        self.addCleanup(serve.terminate)
+        page = next(line.split()[-1] for line in serve.stdout if "http" in line)
+        self.assertEqual([self.journal(server) for server in (0, 1)], ["sound", "sound"])
+        self.assertEqual(self.pool.run("status").returncode, 0)
+        server, refusal = self.fill()
+        self.assertIn("disk is full", refusal)
+        status = self.pool.run("status")
+        self.assertEqual(status.returncode, 1)
+        self.assertIn("the disk of its journal is full", status.stdout + status.stderr)
+        metrics = prometheus.parse(prometheus.fetch(page))
+        self.assertEqual(metrics[f'farside_kv_journal_writable{{server="{server}"}}'], 0)
+        for number in range(1000):
+            self.assertEqual(self.pool.run("kv", "erase", f"key{number}").returncode, 0)
+            if [self.journal(each) for each in (0, 1)] == ["sound", "sound"]:
+                break
+        else:
+            self.fail("erasing makes no room")
+        self.assertEqual(self.pool.run("kv", "put", "key", "v").returncode, 0)
+
+
 if __name__ == "__main__":
     unittest.main()

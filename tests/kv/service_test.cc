@@ -334,7 +334,12 @@ TEST_F(AKvService, IsReadWhileItsServersAreStopped) {
       const auto cold = open(client, {.way = ReadWay::cells});
       *stage_ = 1;
       EXPECT_TRUE(eventually([this] { return *stage_ == 2; }));
-      for (kv::Session* each : {cells.get(), addresses.get(), cold.get()}) expect_both(*each);
+      for (kv::Session* each : {cells.get(), addresses.get(), cold.get()}) {
+        each->set_time_out(std::chrono::milliseconds(100));
+        EXPECT_TRUE(eventually([each] { return each->get_all(kKeys).status == Outcome::done; }));
+        each->set_time_out(kDefaultTimeout);
+        expect_both(*each);
+      }
       *stage_ = 3;
     });
   });
