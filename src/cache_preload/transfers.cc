@@ -1,7 +1,6 @@
 #include "transfers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "reads.h"
+#include "self_copying.h"
 #include "system_call.h"
 
 namespace farside::cache_preload {
@@ -50,22 +50,9 @@ long write_to(const End& end, const std::byte* bytes, std::size_t count, std::si
   return system_call(SYS_pwrite64, end.fd, bytes, count, *end.offset + static_cast<off_t>(done));
 }
 
-// Whether the kernel may make the copy without moving a byte through this host: by sharing extents, or on the server.
-// FUSE is not among them: for a server that copies nothing by itself the kernel would read the file.
-bool may_copy_itself(int fd) {
-  constexpr std::uint32_t kTypes[] = {0x9123683e,   // btrfs
-                                      0x58465342,   // xfs
-                                      0xca451a4e,   // bcachefs
-                                      0x2fc12fc1,   // zfs
-                                      0x7461636f,   // ocfs2
-                                      0x794c7630,   // overlay, by the file system below
-                                      0x6969,       // nfs
-                                      0xff534d42,   // cifs
-                                      0xfe534d42,   // smb2
-                                      0x00c36400};  // ceph
+bool lies_where_copies_are_made(int fd) {
   struct statfs64 found {};
-  if (system_call(SYS_fstatfs, fd, &found) != 0) return false;
-  return std::ranges::find(kTypes, static_cast<std::uint32_t>(found.f_type)) != std::end(kTypes);
+  return system_call(SYS_fstatfs, fd, &found) == 0 && may_copy_itself(static_cast<std::uint32_t>(found.f_type));
 }
 
 // Copies until all is written or the other side takes no more.
@@ -132,7 +119,7 @@ ssize_t copy_range(int from, off_t* from_offset, int to, off_t* to_offset, std::
   if (!cached || bytes == 0 || !is_plainly_written(to) || (to_offset != nullptr && *to_offset < 0)) return kPass;
   if (system_call(SYS_fstat, from, &source) != 0 || system_call(SYS_fstat, to, &target) != 0) return kPass;
   if (!S_ISREG(target.st_mode) || source.st_dev != target.st_dev || is_same_file(source, target)) return kPass;
-  if (may_copy_itself(to)) return kPass;
+  if (lies_where_copies_are_made(to)) return kPass;
   return copy(cached, {from, from_offset}, {to, to_offset}, bytes);
 }
 

@@ -1,5 +1,6 @@
 // A pool whose nodes were started by two farside up, as on two machines: they meet over TCP.
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -13,7 +14,11 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
+#include "net/event_loop.h"
+#include "net/secret.h"
 #include "net/socket.h"
+#include "team/coordinator_client.h"
+#include "team/member_card.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
 
@@ -41,6 +46,30 @@ bool has_listener(const std::string& address) {
     return false;
   }
 }
+
+/// Takes the seat of a rank with the right secret.
+class Newcomer {
+ public:
+  Newcomer(const std::string& address, const std::filesystem::path& secret, team::Rank rank)
+      : client_(loop_, address, net::Secret::load(secret), rank,
+                {.lost = [](team::Rank, team::Loss) {},
+                 .returned = [](team::Rank, const std::vector<std::string>&) {},
+                 .coordinator_gone = [this](const std::string&) { abandoned_ = true; }},
+                deadline()) {}
+  ~Newcomer() { loop_.stop(); }
+  Newcomer(const Newcomer&) = delete;
+  Newcomer& operator=(const Newcomer&) = delete;
+
+  void show(const team::MemberCard& card) { (void)client_.exchange("join", card.encode(), deadline()); }
+  [[nodiscard]] bool is_abandoned() const { return abandoned_; }
+
+ private:
+  static net::SetupClock::time_point deadline() { return net::SetupClock::now() + std::chrono::seconds(20); }
+
+  std::atomic<bool> abandoned_ = false;
+  net::EventLoop loop_;
+  team::CoordinatorClient client_;
+};
 
 class JoinedPool : public PoolTest {
  protected:
@@ -71,6 +100,32 @@ class JoinedPool : public PoolTest {
     EXPECT_TRUE(eventually([this] { return has_listener(address_); }));
     return started;
   }
+  [[nodiscard]] nlohmann::json nodes_of(const std::string& machine) const {
+    return nlohmann::json::parse(on(machine, {"status", "--json"})->wait().out).at("nodes");
+  }
+  // A second machine with another size of the cache.
+  void expect_refusal_of_other_options() const {
+    std::vector<std::string> other = second("secret");
+    *std::ranges::find(other, "16M") = "32M";
+    const CommandEnd refused = on("second", other)->wait();
+    EXPECT_NE(refused.code(), 0);
+    EXPECT_THAT(refused.err, HasSubstr("and the others with"));
+  }
+  // A second machine with another version of farside.
+  void expect_refusal_of_another_version() const {
+    team::MemberCard card = team::MemberCard::of_this_process(0);
+    card.version += " and later";
+    std::unique_ptr<Newcomer> newcomer;
+    ASSERT_TRUE(eventually([&] {  // the one before may have the seat for a moment yet
+      try {
+        newcomer = std::make_unique<Newcomer>(address_, secret("secret"), 2);
+      } catch (const Error&) {
+      }
+      return newcomer != nullptr;
+    }));
+    EXPECT_THROW(newcomer->show(card), UsageError);
+    EXPECT_TRUE(eventually([&] { return newcomer->is_abandoned(); }));
+  }
   std::string address_;
 
  private:
@@ -88,9 +143,6 @@ TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
   ASSERT_EQ(started_end.code(), 0) << started_end.err;
   ASSERT_EQ(joined_end.code(), 0) << joined_end.err;
 
-  const auto nodes_of = [this](const std::string& machine) {
-    return nlohmann::json::parse(on(machine, {"status", "--json"})->wait().out).at("nodes");
-  };
   const auto here = nodes_of("first");
   const auto there = nodes_of("second");
   ASSERT_EQ(here.size(), 2U);
@@ -158,6 +210,36 @@ TEST_F(JoinedPool, InTheForegroundEndsWithTwoWhenItIsRefused) {
   other.push_back("--foreground");
   const CommandEnd refused = on("second", other)->wait();
   EXPECT_EQ(refused.code(), 2) << refused.err;
+}
+
+// As often as it tries, while the pool forms and when it is up. It disturbs no node that fits.
+TEST_F(JoinedPool, GoesOnWhileAMachineThatDoesNotFitTriesAgainAndAgain) {
+  const auto refuse = [this] {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      expect_refusal_of_other_options();
+      expect_refusal_of_another_version();
+    }
+  };
+  const auto started = start_first();
+  refuse();
+  const auto joined = on("second", second("secret"));
+  ASSERT_EQ(joined->wait().code(), 0);
+  ASSERT_EQ(started->wait().code(), 0);
+  const nlohmann::json before = nodes_of("first");
+  ASSERT_EQ(on("second", {"down"})->wait().code(), 0);
+  refuse();
+  std::ofstream(files_dir() / "file") << "content";
+  EXPECT_EQ(on("first", {"exec", "--under", files_dir(), "--", "cat", files_dir() / "file"})->wait().out, "content");
+
+  const auto joined_again = on("second", second("secret"));
+  EXPECT_EQ(joined_again->wait().code(), 0);
+  EXPECT_EQ(on("first", {"status", "--wait", "60s"})->wait().code(), 0);
+  const nlohmann::json after = nodes_of("first");
+  ASSERT_EQ(after.size(), 2U);
+  for (std::size_t node = 0; node < after.size(); ++node) {
+    EXPECT_EQ(after[node].at("restarts"), 0);
+    EXPECT_EQ(after[node].at("process"), before.at(node).at("process"));
+  }
 }
 
 // While up waits for the other machines, say.

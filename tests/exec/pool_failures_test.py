@@ -194,21 +194,44 @@ class PoolFailures(unittest.TestCase):
             self.assertGreater(self.status()["nodes"][0]["blocks"], 0)
 
     def test_what_is_left_to_the_kernel_is_counted(self):
+        """Descriptors, however often they are read, and mappings."""
+        read_each_way = (
+            "import mmap, os, sys\n"
+            "with open(sys.argv[1], 'rb') as file: mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+            "with open(sys.argv[1], 'r+b') as file: file.read(1)\n"
+            "for _ in range(2):\n"
+            "    direct = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\n"
+            "    for _ in range(3): assert os.readv(direct, [mmap.mmap(-1, 4096)]) == 4096\n"
+            "with open(sys.argv[2], 'wb') as file: file.write(b'just now')\n"
+            "with open(sys.argv[2], 'rb', buffering=0) as file: assert file.read(4) + file.read(4) == b'just now'\n"
+        )
+        fresh = self.files / "fresh"
+        self.addCleanup(fresh.unlink)
         with contextlib.ExitStack() as stack:
             self.environment = os.environ | stack.enter_context(workbench.pool(self.directory / "run-kernel", nodes=1))
-            script = (
-                "import mmap, os, sys\n"
-                "with open(sys.argv[1], 'rb') as file: mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
-                "with open(sys.argv[1], 'r+b') as file: file.read(1)\n"
-            )
-            program = self.exec_on("0", [sys.executable, "-c", script, str(self.file)])
-            _, errors = program.communicate(timeout=PATIENCE_S)
-            self.assertEqual((program.returncode, errors), (0, ""))
-            node = self.status()["nodes"][0]
-            self.assertEqual((node["mappings"], node["mapped_bytes"]), (1, workbench.size(self.file)))
-            self.assertEqual(node["writable"], 1)
+            for times in (1, 2):
+                program = self.exec_on("0", [sys.executable, "-c", read_each_way, str(self.file), str(fresh)])
+                _, errors = program.communicate(timeout=PATIENCE_S)
+                self.assertEqual((program.returncode, errors), (0, ""))
+                node = self.status()["nodes"][0]
+                counted = [node[name] for name in ("mappings", "mapped_bytes", "writable", "direct", "fresh")]
+                self.assertEqual(counted, [times * each for each in (1, workbench.size(self.file), 1, 2, 1)])
+                self.assertEqual((node["blocks"], node["hits"], node["around"]), (0, 0, 0))  # it was not asked
+            shown = subprocess.check_output([FARSIDE, "status"], env=self.environment, text=True)
+            self.assertIn("4 files with O_DIRECT, 2 files open for writing, 2 files that had just changed", shown)
             static = self.exec_on("0", [str(workbench.BIN / "static_cat"), str(self.files / "text")])
             self.assertIn("linked statically", static.communicate(timeout=PATIENCE_S)[1])
+
+    def test_what_the_node_leaves_to_the_kernel_is_counted(self):
+        """It is asked once for a descriptor of a file that another process may write."""
+        with contextlib.ExitStack() as stack:
+            self.environment = os.environ | stack.enter_context(workbench.pool(self.directory / "run-around", nodes=1))
+            stack.enter_context(open(self.file, "r+b"))
+            for times in (1, 2):
+                output, errors = self.exec_on("0", ["sha256sum", str(self.file)]).communicate(timeout=PATIENCE_S)
+                self.assertEqual((output.split()[0], errors), (self.digest, ""))
+                node = self.status()["nodes"][0]
+                self.assertEqual((node["around"], node["blocks"]), (times, 0))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 // Copies inside one system call: sendfile, copy_file_range.
 #include <cerrno>
+#include <filesystem>
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 
 #include "hooked.h"
 
@@ -96,6 +100,57 @@ TEST(CopyFileRange, FailsAsTheKernelSays) {
   const File appending = scratch(O_APPEND);
   EXPECT_TRUE(::copy_file_range(from.get(), nullptr, appending.get(), nullptr, 10, 0) == -1 && errno == EBADF);
   EXPECT_TRUE(::copy_file_range(from.get(), nullptr, appending.get(), nullptr, 10, 1) == -1 && errno == EINVAL);
+}
+
+// The kernel refuses, and the program reads instead.
+TEST(CopyFileRange, IsTheKernelsAcrossFileSystems) {
+  EXPECT_EQ(pooled_by([] {
+              const File from("text");
+              const File to(::memfd_create("elsewhere", MFD_CLOEXEC));
+              const ssize_t copied = ::copy_file_range(from.get(), nullptr, to.get(), nullptr, 1000, 0);
+              EXPECT_EQ(copied, ::syscall(SYS_copy_file_range, from.get(), nullptr, to.get(), nullptr, 1000, 0));
+            }),
+            0U);
+}
+
+/// An overlay over the files, in a mount namespace that this process has to itself from now on.
+class Overlay {
+ public:
+  Overlay() {
+    for (const std::string& name : {at_, upper_, work_}) std::filesystem::create_directories(name);
+    const std::string layers = "lowerdir=" + path_of("") + ",upperdir=" + upper_ + ",workdir=" + work_;
+    is_mounted_ = ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                  ::mount("overlay", at_.c_str(), "overlay", 0, layers.c_str()) == 0;
+  }
+  ~Overlay() {
+    if (is_mounted_) ::umount2(at_.c_str(), MNT_DETACH);
+    for (const std::string& name : {at_, upper_, work_}) std::filesystem::remove_all(name);
+  }
+  Overlay(const Overlay&) = delete;
+  Overlay& operator=(const Overlay&) = delete;
+
+  [[nodiscard]] bool is_mounted() const { return is_mounted_; }
+
+ private:
+  const std::string at_ = path_of("overlay");
+  const std::string upper_ = path_of("../upper");
+  const std::string work_ = path_of("../work");
+  bool is_mounted_ = false;
+};
+
+// An overlay needs no device and no server. Reads of its files are served from the pool, copies are not.
+TEST(CopyFileRange, IsTheKernelsWhereTheFileSystemMayCopyByItself) {
+  const Overlay overlay;
+  if (!overlay.is_mounted()) GTEST_SKIP() << "cannot mount an overlay: " << std::strerror(errno);
+  const std::string expected = truth("binary");
+  EXPECT_EQ(pooled_by([&] { EXPECT_TRUE(read_all(File("overlay/binary").get()) == expected); }), expected.size());
+  EXPECT_EQ(pooled_by([&] {
+              const File from("overlay/binary");
+              const File to("overlay/copy", O_RDWR | O_CREAT | O_TRUNC);
+              ASSERT_EQ(::copy_file_range(from.get(), nullptr, to.get(), nullptr, 100'000, 0), 100'000);
+              EXPECT_TRUE(truth(to.get()) == expected.substr(0, 100'000));
+            }),
+            0U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "fabric/ucx/messages.h"
+#include "tests/fabric/ucx_faults.h"
 #include "tests/fabric/ucx_node.h"
 
 namespace farside::test {
@@ -129,6 +130,11 @@ class Stranger {
       return ucp_am_send_nbx(to_.get(), kGreetingMessage, nullptr, 0, greeting.data(), greeting.size(), &params) ==
              nullptr;
     }));
+  }
+  /// In the name of a worker that does not exist.
+  void greet_for(std::uint64_t worker) {
+    const UcxGreeting greeting{{3, 4}, worker, 1, 1, "made up: " + std::to_string(worker)};
+    say(greeting.encode(secret_, address_.identity), UCP_AM_SEND_FLAG_EAGER);
   }
   /// Whether the link that greeted as the nth comes to be welcome.
   bool is_welcomed(std::uint64_t nth, Duration limit = 30s) {
@@ -312,6 +318,44 @@ TEST(UcxEngine, AGreetingWithAnImpossibleNumberLeavesTheLinkBefore) {
       for (const std::uint64_t nth : {0ul, 1ul, 100'000ul}) stranger.greet(nth);
       // More than the service thread does in one turn, after which it looks at greetings.
       for (int read = 0; read < 200; ++read) ASSERT_TRUE(stranger.reaches(handle)) << read;
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// A peer may ask in the name of one worker after the other. The engine forgets those that it has no endpoint to, so
+// they count from 1 on again, and keeps the counts of the others, so their next links work.
+TEST(UcxEngine, CountsTheEndpointsOfABoundedNumberOfWorkers) {
+  constexpr unsigned kMaxWorkers = 65'536;
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    const std::string handle = me.exchange(node.memory->handle())[0];
+    std::uint64_t value = 0;
+    EXPECT_EQ(node.read(0, 0, &value, 8), Outcome::done);
+    me.barrier();
+    ucx_faults().no_endpoints = me.index() == 0;  // which UCX could not make to workers that do not exist
+    const unsigned before = ucx_faults().endpoints_asked;
+    me.barrier();
+    if (me.index() == 1) {
+      Stranger stranger(address);
+      for (unsigned worker = 0; worker < kMaxWorkers; ++worker) stranger.greet_for(worker);
+      stranger.greet_for(0);  // which is forgotten by then
+      me.barrier();
+    } else {
+      EXPECT_TRUE(eventually([&] { return ucx_faults().endpoints_asked - before == kMaxWorkers + 1; }));
+      me.barrier();
+    }
+    ucx_faults().no_endpoints = false;
+    me.barrier();
+    if (me.index() == 1) {
+      node.engine->mark_lost(0);  // so that the channel takes another link
+      node.engine->connect(0, address);
+      node.remotes[0] =
+          std::make_unique<RemoteRegion>("test", 0, 4096, nullptr, UcxEngine::attach(node.engine->peer(0), handle));
+      EXPECT_EQ(node.read(0, 0, &value, 8), Outcome::done);
     }
     me.barrier();
   });

@@ -7,6 +7,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -261,6 +262,36 @@ class Serve(WithPool):
         for client in clients:
             client.sendall(b"PING\r\n")
             self.assertEqual(client.recv(7), b"+PONG\r\n")
+
+
+class ServeWithoutListen(unittest.TestCase):
+    """In a network of its own, because another server of this machine may have the port."""
+    def setUp(self):
+        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity"]
+        network = self.enterContext(subprocess.Popen(hold, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        self.addCleanup(network.kill)
+        if network.stdout.readline() != "up\n":
+            self.skipTest(f"cannot make a network: {network.stderr.read().strip()}")
+        inside = ["nsenter", "--net", f"--target={network.pid}"]
+        self.pool = pool.Pool("--cache", "16M", "--kv", "16M", inside=inside)
+        self.addCleanup(self.pool.stop)
+
+    def test_this_user_alone_reaches_it_by_a_unix_socket(self):
+        server = self.enterContext(self.pool.start("kv", "serve"))
+        self.addCleanup(server.terminate)
+        path = pathlib.Path(self.pool.environment["FARSIDE_RUNTIME_DIR"], "resp.sock")
+        patience.wait_for(path.exists, "there is no socket")
+        for address in ("127.0.0.1:6379", path):
+            self.assertEqual(server.stdout.readline(), f"serving the Redis protocol at {address}\n")
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(patience.PATIENCE_S)
+            client.connect(str(path))
+            client.sendall(b"PING\r\n")
+            self.assertEqual(client.makefile("rb").readline(), b"+PONG\r\n")
+        server.terminate()
+        self.assertEqual(server.wait(patience.PATIENCE_S), 0)
+        self.assertFalse(path.exists())
 
 
 class Examples(WithPool):
