@@ -77,7 +77,10 @@ PrimaryServer Service::ship_to_standby() {
   return {.standby = {standbys_ring_.get(), to_standby_->bell()},
           .is_standby_dead = [this] { return options_.replica.is_standby_dead(options_.self); },
           .reach_again = [this] { return reach_standby_again(); },
-          .note_alone = [this](bool standby_gave_up) { note_alone(standby_gave_up); },
+          .note_standing =
+              [this](ShippingJournal::Standing standing, bool gave_up) {
+                if (standing == ShippingJournal::Standing::alone) note_alone(gave_up);
+              },
           .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
 }
 
