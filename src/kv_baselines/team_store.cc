@@ -205,7 +205,7 @@ TeamStore::Homed TeamStore::find_homes(Channel& channel, std::uint32_t number, b
   return homed;
 }
 
-// A spare is joined when it is needed, and not before.
+// A spare is joined when it is needed, and not before, unless the options say so.
 kv::Homes::StandbyIs TeamStore::how_is_standby(Standbys& standbys, kv::ServerNumber partition) {
   using StandbyIs = kv::Homes::StandbyIs;
   team::Rank& standby = standbys.ranks.at(partition);
@@ -213,9 +213,11 @@ kv::Homes::StandbyIs TeamStore::how_is_standby(Standbys& standbys, kv::ServerNum
   if (team_.alive(standby)) return StandbyIs::joined;
   if (!options_.has_spares) return StandbyIs::gone;
   const Result<std::uint64_t> alone = standbys.channel.load(alone_of(partition), team_.fabric().in(options_.ask_alone));
-  if (alone.done() && alone.value != 0) return StandbyIs::gone;
+  const bool is_alone = alone.done() && alone.value != 0;
+  if (is_alone && !options_.joins_early) return StandbyIs::gone;
   if (standby == spare) return StandbyIs::away;
   const auto epoch = options_.join(spare, team_.rank());
+  if (!epoch && is_alone) return StandbyIs::gone;
   if (!epoch) return team_.alive(spare) ? StandbyIs::joining : StandbyIs::away;
   standby = spare;
   standbys.seats->replace(options_.servers + partition,

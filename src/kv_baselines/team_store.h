@@ -39,6 +39,7 @@ struct TeamStoreOptions {
   std::function<bool(team::Rank standby)> reach_again{};
   /// With spares: `rank` joins that one (admit). Returns the spare's epoch then; none: it does not answer, or not yet.
   std::function<std::optional<std::uint64_t>(team::Rank spare, team::Rank rank)> join{};
+  bool joins_early = false;                           ///< a spare, also while the primary is alone
   Duration revoke_limit = std::chrono::seconds(5);    ///< of one attempt to take a process's access away
   Duration ask_alone = std::chrono::milliseconds(1);  ///< for a primary to say whether it is alone
   std::optional<Duration> lease{};  ///< a standby may be unable to reach processes that its primary reaches

@@ -210,6 +210,7 @@ class KvWorld {
             .first_slice = scenario_.first_slice,
             .reach_again = reach_again,
             .join = join,
+            .joins_early = rank % 2 == 0,
             .revoke_limit = scenario_.network.long_latency,
             .lease = scenario_.lease,
             .rules = scenario_.rules,
