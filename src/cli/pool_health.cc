@@ -70,7 +70,10 @@ void add_problems(const KvStatus& kv, std::uint32_t wanted_copies, std::vector<s
     const std::string flaw = journal_flaw(kv.servers[server].journal);
     if (!flaw.empty()) problems.emplace_back(name).append(": ").append(flaw);
     if (kv.copies[server] < wanted_copies) {
-      problems.push_back(name + ": its keys have one copy until the pool is ended and started anew");
+      problems.push_back(
+          name +
+          ": its keys have one copy; another is made on the next node, once that is back, unless its own "
+          "node has died: then when the pool is ended and started anew");
     }
   }
 }

@@ -50,7 +50,11 @@ void TeamStore::begin_to_serve() {
                                        .replica_rules = options_.replica_rules};
   server_ =
       std::make_unique<kv::PartitionServer>(team_.fabric(), *channel_, memory_->local(), *inbox_, settings, role());
-  if (is_standby()) tell_at_promotion(server_->epoch_words());
+  if (is_spare()) {
+    server_->add_chore([this] { return admit_all(); });
+  } else if (is_standby()) {
+    tell_at_promotion(server_->epoch_words());
+  }
 }
 
 kv::ServerRole TeamStore::role() {
@@ -60,17 +64,39 @@ kv::ServerRole TeamStore::role() {
 }
 
 kv::PrimaryServer TeamStore::ship_to_standby() {
-  const team::Rank standby = standby_of(partition());
-  const kv::ShippingJournal::Way way{&rings_->of(standby)};
-  const auto reach_again = [this, way, standby] {
-    const bool reached = options_.reach_again && options_.reach_again(standby);
-    return reached ? std::optional(way) : std::nullopt;
+  using Way = kv::ShippingJournal::Way;
+  using Standing = kv::ShippingJournal::Standing;
+  own_standby_ = standby_of(partition());
+  const auto way = [this] { return Way{&rings_->of(own_standby_)}; };
+  const auto reach_again = [this, way] {
+    const bool reached = options_.reach_again && options_.reach_again(own_standby_);
+    return reached ? std::optional(way()) : std::nullopt;
   };
-  return {.standby = way,
-          .is_standby_dead = [this, standby] { return team_.has_died(standby); },
+  const auto find_another = [this, way]() -> std::optional<Way> {
+    const team::Rank spare = spare_of(partition());
+    if (!options_.has_spares || own_standby_ == spare || !team_.alive(spare)) return std::nullopt;
+    own_standby_ = spare;
+    return way();
+  };
+  return {.standby = way(),
+          .is_standby_dead = [this] { return team_.has_died(own_standby_); },
           .reach_again = reach_again,
-          .note_alone = [this](bool) { epochs_->local().word<ControlWord>(alone_offset(partition())).store(1); },
+          .note_standing =
+              [this](Standing standing, bool) {
+                if (standing == Standing::alone) own_alone().store(1);
+              },
+          .find_another = find_another,
+          .retract_alone = [this] { return retract_alone(); },
           .timeouts = options_.shipping};
+}
+
+bool TeamStore::retract_alone() {
+  if (!retracted_since_) {
+    own_alone().store(0);
+    channel_->local_fence();
+    retracted_since_ = team_.fabric().now();
+  }
+  return !options_.lease || team_.fabric().now() - *retracted_since_ >= kv::outlasting(*options_.lease);
 }
 
 kv::StandbyServer TeamStore::stand_by() {
@@ -84,6 +110,7 @@ kv::StandbyServer TeamStore::stand_by() {
   }
   const team::Rank primary = primary_of(partition());
   return {.ring = rings_->local(),
+          .begins = is_spare() ? kv::ShippedLog::Begins::empty : kv::ShippedLog::Begins::full,
           .leases = leases,
           .cut_off = cut_off,
           .is_primary_dead = [this, primary] { return team_.has_died(primary); },
@@ -101,9 +128,8 @@ void TeamStore::tell_at_promotion(kv::EpochWords& words) {
 
 void TeamStore::reach_other_servers() {
   if (has_standbys()) {
-    homes_ = find_homes(*channel_, false);
-    to_seats_ = open_seats(*channel_, 0);
-    to_servers_ = std::make_unique<kv::HomedRequests>(team_.fabric(), *homes_, *to_seats_);
+    homed_ = find_homes(*channel_, 0, false);
+    to_servers_ = std::make_unique<kv::HomedRequests>(team_.fabric(), *homed_.homes, *homed_.seats);
   } else {
     to_servers_ = transport_.open_requests(*channel_, 0);
   }
@@ -122,8 +148,7 @@ std::unique_ptr<kv::SessionStack> TeamStore::open_session(std::uint32_t number, 
   settings.session = std::uint64_t{team_.incarnation()} << 48U | std::uint64_t{team_.rank()} << 32U | number;
   if (has_standbys()) {
     auto channel = team_.fabric().open_channel();
-    auto seats = open_seats(*channel, number);
-    auto homes = find_homes(*channel, true);
+    auto [seats, homes] = find_homes(*channel, number, true);
     return std::make_unique<kv::SessionStack>(team_.fabric(), std::move(channel), std::move(seats), std::move(homes),
                                               settings, options_.rules);
   }
@@ -136,33 +161,82 @@ std::unique_ptr<kv::SessionStack> TeamStore::open_session(std::uint32_t number, 
 }
 
 std::unique_ptr<kv::MailboxRequests> TeamStore::open_seats(Channel& channel, std::uint32_t number) {
-  auto requests = transport_.open_requests(channel, number);
-  auto* const mailboxes = dynamic_cast<kv::MailboxRequests*>(requests.get());
-  if (mailboxes == nullptr) {
+  if (options_.transport != Transport::mailbox) {
     throw UsageError(
         {"have standbys", "within the team", "its transport has no mailboxes", "choose Transport::mailbox"});
   }
-  (void)requests.release();
-  return std::unique_ptr<kv::MailboxRequests>(mailboxes);
+  std::vector<kv::MailboxEnd> ends;
+  for (kv::ServerNumber seat = 0; seat < 2 * options_.servers; ++seat) {
+    ends.push_back(transport_.end_of_server(number, seat));
+  }
+  return std::make_unique<kv::MailboxRequests>(team_.fabric(), channel, ends, options_.mailbox, options_.waking);
 }
 
-std::unique_ptr<kv::Homes> TeamStore::find_homes(Channel& channel, bool is_for_session) {
+struct TeamStore::Standbys {
+  std::vector<team::Rank> ranks;
+  Channel& channel;
+  std::uint32_t session;
+  bool is_for_session;
+  kv::MailboxRequests* seats = nullptr;
+  kv::Homes* homes = nullptr;
+};
+
+TeamStore::Homed TeamStore::find_homes(Channel& channel, std::uint32_t number, bool is_for_session) {
   std::vector<kv::Homes::Home> homes;
+  auto standbys = std::make_shared<Standbys>(Standbys{{}, channel, number, is_for_session});
   for (kv::ServerNumber partition = 0; partition < options_.servers; ++partition) {
+    standbys->ranks.push_back(standby_of(partition));
     homes.push_back({.primary = is_for_session ? read_head(partition) : kv::ServerMemory{},
                      .standby = is_for_session ? read_head(options_.servers + partition) : kv::ServerMemory{},
                      .primary_peer = primary_of(partition),
                      .epoch = epochs_->local().word<ControlWord>(epoch_offset(partition))});
     if (!is_for_session || !options_.lease) continue;  // a server takes nothing that its standby has not
-    homes.back().lease_source = kv::Homes::LeaseSource{
-        epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
-        epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition)), *options_.lease};
+    homes.back().lease_source =
+        kv::Homes::LeaseSource{epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
+                               alone_of(partition), *options_.lease};
   }
-  const auto how_is_standby = [this](kv::ServerNumber partition) {
-    return team_.alive(standby_of(partition)) ? kv::Homes::StandbyIs::joined : kv::Homes::StandbyIs::gone;
-  };
-  return std::make_unique<kv::Homes>(team_.fabric(), channel, std::move(homes), how_is_standby, options_.replica_rules,
-                                     options_.first_slice);
+  Homed homed{open_seats(channel, number), nullptr};
+  homed.homes = std::make_unique<kv::Homes>(
+      team_.fabric(), channel, std::move(homes),
+      [this, standbys](kv::ServerNumber partition) { return how_is_standby(*standbys, partition); },
+      options_.replica_rules, options_.first_slice);
+  standbys->seats = homed.seats.get();
+  standbys->homes = homed.homes.get();
+  return homed;
+}
+
+// A spare is joined when it is needed, and not before, unless the options say so.
+kv::Homes::StandbyIs TeamStore::how_is_standby(Standbys& standbys, kv::ServerNumber partition) {
+  using StandbyIs = kv::Homes::StandbyIs;
+  team::Rank& standby = standbys.ranks.at(partition);
+  const team::Rank spare = spare_of(partition);
+  if (team_.alive(standby)) return StandbyIs::joined;
+  if (!options_.has_spares) return StandbyIs::gone;
+  const Result<std::uint64_t> alone = standbys.channel.load(alone_of(partition), team_.fabric().in(options_.ask_alone));
+  const bool is_alone = alone.done() && alone.value != 0;
+  if (is_alone && !options_.joins_early) return StandbyIs::gone;
+  if (standby == spare) return StandbyIs::away;
+  const auto epoch = options_.join(spare, team_.rank());
+  if (!epoch && is_alone) return StandbyIs::gone;
+  if (!epoch) return team_.alive(spare) ? StandbyIs::joining : StandbyIs::away;
+  standby = spare;
+  standbys.seats->replace(options_.servers + partition,
+                          transport_.end_of_server(standbys.session, 2 * options_.servers + partition));
+  standbys.homes->set_standby(
+      partition, standbys.is_for_session ? read_head(2 * options_.servers + partition) : kv::ServerMemory{}, *epoch,
+      epochs_->of(spare).word<ControlWord>(epoch_offset(partition)));
+  return StandbyIs::joined;
+}
+
+std::optional<std::uint64_t> TeamStore::admit(team::Rank rank) { return joined_[rank]; }
+
+bool TeamStore::admit_all() {
+  for (auto& [rank, epoch] : joined_) {
+    if (epoch) continue;
+    server_->epoch_words().add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
+    epoch = server_->serves() ? kv::Standby::kEpoch : 0;
+  }
+  return false;
 }
 
 kv::ServerMemory TeamStore::read_head(kv::ServerNumber seat) {

@@ -1,6 +1,8 @@
 #include "node/kv_server.h"
 
+#include <chrono>
 #include <string>
+#include <utility>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
@@ -8,6 +10,11 @@
 namespace farside::node {
 
 namespace {
+
+constexpr std::chrono::seconds kBetweenBeginnings{1};
+
+/// Of a node that has the part in the store which it had when the pool was started.
+constexpr std::uint16_t kFirstIncarnation = 0;
 
 // farside up waits for a node as long as this goes on.
 kv::RecoveryProgress recorded_in(const PoolDirectory& pool, team::Rank rank) {
@@ -41,10 +48,42 @@ kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses&
 }  // namespace
 
 KvServer::Running::Running(const kv::ServiceOptions& options, const net::Secret& secret)
-    : service_(options, secret), thread_([this](const std::stop_token& stop) {
-        const std::stop_callback wake(stop, [this] { service_.wake(); });
-        service_.serve_until([&stop] { return stop.stop_requested(); });
-      }) {}
+    : options_(options),
+      secret_(secret),
+      service_(std::make_unique<kv::Service>(options, secret)),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void KvServer::Running::run(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    const MutexLock lock(mutex_);
+    if (service_ != nullptr) service_->wake();
+  });
+  while (!stop.stop_requested()) {
+    service_->serve_until([&] { return stop.stop_requested() || service_->is_of_no_use(); });
+    if (!stop.stop_requested()) begin_anew(stop);
+  }
+}
+
+void KvServer::Running::begin_anew(const std::stop_token& stop) {
+  std::unique_ptr<kv::Service> former;
+  {
+    const MutexLock lock(mutex_);
+    former = std::move(service_);
+  }
+  former.reset();  // its sockets are the next one's
+  options_.replica.has_nothing = true;
+  for (std::unique_ptr<kv::Service> next; !stop.stop_requested();) {
+    try {
+      next = std::make_unique<kv::Service>(options_, secret_);
+    } catch (const Error& error) {
+      log::warn(std::string("there is no standby here yet: ") + error.what());
+    }
+    MutexLock lock(mutex_);
+    service_ = std::move(next);
+    if (service_ != nullptr) return;
+    (void)ends_.wait_for(lock, stop, kBetweenBeginnings, [] { return false; });
+  }
+}
 
 KvServer::KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options)
     : addresses_(pool, team, kv::kServiceName, 1) {
@@ -57,14 +96,9 @@ KvServer::KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOpti
   }
 }
 
-// The standby first: its primary, on another node, waits for it.
+// The standby first: its primary, on another node, waits for it. A node that was started again has no part of its own:
+// its successor serves what it had.
 void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team) {
-  if (team.incarnation() != 0) {
-    log::warn(
-        "this node was started again and has no part in the key-value store until the pool is started again; "
-        "farside status says what there still is a copy of");
-    return;
-  }
   const team::Rank size = team.size();
   const auto standby_of = [size](team::Rank rank) { return (rank + 1) % size; };
   const net::Secret secret = pool_secret();
@@ -72,14 +106,24 @@ void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team)
   for (team::Rank each = 0; each < size; ++each) {
     primary.replica.standbys.push_back(standbys_->all().at(standby_of(each)));
   }
-  primary.replica.is_primary_dead = [&team](team::Rank rank) { return team.has_died(rank); };
-  primary.replica.is_standby_dead = [&team, standby_of](team::Rank rank) { return team.has_died(standby_of(rank)); };
+  primary.replica.incarnation = team.incarnation();
+  primary.replica.is_primary_dead = [&team](team::Rank rank) { return team.has_died(rank, kFirstIncarnation); };
+  primary.replica.is_standby_dead = [&team, standby_of](team::Rank rank, std::uint16_t incarnation) {
+    return team.has_died(standby_of(rank), incarnation);
+  };
   kv::ServiceOptions standby = primary;
   standby.self = (team.rank() + size - 1) % size;
   standby.listen = standbys_->own();
   standby.replica.is_standby = true;
+  standby.replica.has_nothing = team.incarnation() != kFirstIncarnation;
   standby_ = std::make_unique<Running>(standby, secret);
-  primary_ = std::make_unique<Running>(primary, secret);
+  if (team.incarnation() == kFirstIncarnation) {
+    primary_ = std::make_unique<Running>(primary, secret);
+    return;
+  }
+  log::warn(
+      "this node was started again: the node before it gives it a copy of its keys; those that this node had have "
+      "one copy, on the next node, until the pool is started again");
 }
 
 }  // namespace farside::node

@@ -2,6 +2,7 @@
 // of everything the standby of the node's predecessor in another one.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "kv/service/service.h"
 #include "node/pool/pool_directory.h"
 #include "node/service_addresses.h"
@@ -26,18 +28,27 @@ class KvServer {
   /// Collective, but for a recovery, which takes as long as the journal is long and shows its progress in `pool`:
   /// nothing collective may follow. Serves until destroyed, as server `rank` of as many as the team has ranks: in
   /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one (its standby on
-  /// that + twice the number of ranks). With two copies a node that was started again serves nothing: what it had its
-  /// successor has. Throws Error when it cannot listen there, has not the memory, or cannot recover from its journal.
+  /// that + twice the number of ranks). With two copies a node that was started again is the standby of its
+  /// predecessor, which teaches it what it has; what the node itself had its successor has. Throws Error when it cannot
+  /// listen there, has not the memory, or cannot recover from its journal.
   KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options);
 
  private:
-  /// A service, and the thread that runs it.
+  /// A service, and the thread that runs it. A standby that is of no use any more is replaced by one that has nothing.
   class Running {
    public:
     Running(const kv::ServiceOptions& options, const net::Secret& secret);
 
    private:
-    kv::Service service_;
+    void run(const std::stop_token& stop);
+    /// Returns once there is another service, or at the end.
+    void begin_anew(const std::stop_token& stop);
+
+    kv::ServiceOptions options_;
+    const net::Secret secret_;
+    Mutex mutex_;
+    std::condition_variable_any ends_;
+    std::unique_ptr<kv::Service> service_;  ///< changed by the thread alone, under the mutex
     std::jthread thread_;
   };
 

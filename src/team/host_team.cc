@@ -79,6 +79,8 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   processes_.resize(size());
   notices_.resize(size());
   died_ = std::vector<std::atomic<bool>>(size());
+  dead_before_ = std::vector<std::atomic<std::uint32_t>>(size());
+  incarnations_.resize(size());
   out_ = std::vector<std::atomic<bool>>(size());
   own_card_ = MemberCard::of_this_process(incarnation());  // may throw; notices that wait find their places
   return standing.exchanges != 0;
@@ -91,6 +93,8 @@ void HostTeam::exchange_cards(SetupClock::time_point deadline) {
   for (Rank rank = 0; rank < size(); ++rank) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
     own_card_.expect_compatible(cards_.back(), rank);
+    incarnations_[rank] = std::max(incarnations_[rank], cards_.back().incarnation);
+    dead_before_[rank] = std::max(dead_before_[rank].load(), std::uint32_t{cards_.back().incarnation});
   }
 }
 

@@ -46,6 +46,9 @@ class HostTeam final : public Team {
 
   [[nodiscard]] std::uint64_t epoch() const override;
   [[nodiscard]] bool has_died(Rank rank) override { return died_.at(rank).load(std::memory_order_acquire); }
+  [[nodiscard]] bool has_died(Rank rank, std::uint16_t incarnation) override {
+    return incarnation < dead_before_.at(rank).load(std::memory_order_acquire);
+  }
   [[nodiscard]] bool is_out(Rank rank) override { return out_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
   [[nodiscard]] bool has_coordinator() const override { return has_coordinator_.load(std::memory_order_relaxed); }
@@ -85,7 +88,8 @@ class HostTeam final : public Team {
 
   // On the service thread.
   void hear_of_loss(Rank rank, Loss loss);
-  void take_for_dead(Rank rank, Loss loss);
+  /// `incarnation`: none: the last that came.
+  void take_for_dead(Rank rank, Loss loss, std::optional<std::uint16_t> incarnation = {});
   // Or by the thread that evicts, which names the life of the rank that it saw: its successor is not lost.
   void lose(Rank rank, Loss loss, std::optional<PeerLife> seen = {});
   bool take_access(Rank rank);
@@ -129,8 +133,9 @@ class HostTeam final : public Team {
 
   mutable Mutex membership_;
   std::vector<MemberCard> cards_ GUARDED_BY(membership_);
-  std::set<Rank> gone_ GUARDED_BY(membership_);     ///< lost to this process, for whatever reason
-  bool connected_ GUARDED_BY(membership_) = false;  ///< the fabric knows every rank
+  std::vector<std::uint16_t> incarnations_ GUARDED_BY(membership_);  ///< by rank: the last that came
+  std::set<Rank> gone_ GUARDED_BY(membership_);                      ///< lost to this process, for whatever reason
+  bool connected_ GUARDED_BY(membership_) = false;                   ///< the fabric knows every rank
   /// The epoch, less what epoch() adds for those lost at the start.
   std::uint64_t epoch_base_ GUARDED_BY(membership_) = 0;
   std::vector<std::uint32_t> returns_ GUARDED_BY(membership_);  ///< how often each rank has come back
@@ -146,7 +151,8 @@ class HostTeam final : public Team {
 
   std::atomic<bool> has_coordinator_ = true;
   std::vector<std::atomic<bool>> died_;  ///< by rank: that a process of it died was decided, for all members
-  std::vector<std::atomic<bool>> out_;   ///< its present process, or its last
+  std::vector<std::atomic<std::uint32_t>> dead_before_;  ///< by rank: so have all processes of lower incarnations
+  std::vector<std::atomic<bool>> out_;                   ///< its present process, or its last
 
   // The service thread's.
   std::function<void()> on_cut_off_;

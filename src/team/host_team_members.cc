@@ -48,21 +48,23 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
 // The kernel tells of every death on this host, at no cost until then.
 void HostTeam::watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff) try {
   ProcessId id;
+  std::uint16_t incarnation = 0;
   {
     const MutexLock lock(membership_);
     // A rank that was lost meanwhile is watched, too: has_died waits for the end of its process.
     if (rank == this->rank() || !on_this_host(rank)) return;
     id = cards_[rank].process;
+    incarnation = cards_[rank].incarnation;
   }
   Fd& process = processes_[rank];
   if (process) loop_.forget(process.get());
   process = open_process(id);
-  if (!process) return take_for_dead(rank, Loss::died);
-  loop_.watch(process.get(), EPOLLIN, [this, rank, fd = process.get()](std::uint32_t) {
+  if (!process) return take_for_dead(rank, Loss::died, incarnation);
+  loop_.watch(process.get(), EPOLLIN, [this, rank, incarnation, fd = process.get()](std::uint32_t) {
     pollfd now{fd, POLLIN, 0};
     if (::poll(&now, 1, 0) <= 0) return;  // the news was of a predecessor, whose descriptor had this number
     loop_.forget(fd);
-    take_for_dead(rank, Loss::died);
+    take_for_dead(rank, Loss::died, incarnation);
   });
 } catch (const Error& error) {
   log::warn(named(rank) + " is not watched, and tried again later: " + error.what());
@@ -77,8 +79,13 @@ void HostTeam::hear_of_loss(Rank rank, Loss loss) {
 }
 
 // It was decided, by the kernel or the coordinator.
-void HostTeam::take_for_dead(Rank rank, Loss loss) {
+void HostTeam::take_for_dead(Rank rank, Loss loss, std::optional<std::uint16_t> incarnation) {
   if (rank != this->rank()) {
+    {
+      const MutexLock lock(membership_);
+      const std::uint32_t next = incarnation.value_or(incarnations_[rank]) + 1U;
+      dead_before_[rank] = std::max(dead_before_[rank].load(), next);
+    }
     died_[rank].store(true, std::memory_order_release);
     out_[rank].store(true, std::memory_order_release);
     return lose(rank, loss);
@@ -130,6 +137,7 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
   {
     const MutexLock lock(membership_);
     newer_[rank] = blobs;
+    incarnations_[rank] = std::max(incarnations_[rank], card.incarnation);
     if (!connected_) {  // this process is coming back itself, and will meet the new one only
       if (rank < cards_.size()) cards_[rank] = std::move(card);
       gone_.erase(rank);

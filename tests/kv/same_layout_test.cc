@@ -28,9 +28,11 @@ constexpr std::size_t kKeys = 200;
 class Pair {
  public:
   explicit Pair(const ReplicaRules& rules = {})
-      : journal_(
-            clock_, *channel_, {to_ring_.get()}, [] { return false; }, [] { return std::nullopt; }, rules),
-        log_(*channel_, *ring_, standby_, rules) {}
+      : rules_(rules),
+        journal_(
+            clock_, *channel_, {to_ring_.get()}, [this] { return is_standby_dead_; }, [] { return std::nullopt; },
+            rules),
+        log_(std::in_place, *channel_, *ring_, *standby_, ShippedLog::Begins::full, rules) {}
 
   Answer ask(const Request& request) {
     logged_.note(request);
@@ -42,17 +44,32 @@ class Pair {
   void keep() {
     EXPECT_TRUE(logged_.sync());
     (void)logged_.step();
-    while (log_.take_some()) continue;
+    while (log_->take_some()) continue;
     (void)primary_.reclaim(16);
-    (void)standby_.reclaim(16);
+    (void)standby_->reclaim(16);
+  }
+  /// The standby dies. `keep` notices.
+  void lose_standby() { is_standby_dead_ = true; }
+  /// Another one, which has nothing.
+  void teach_another() {
+    is_standby_dead_ = false;
+    log_.reset();
+    standby_.reset();
+    standbys_ = fabric_->create_region("another standby's", kStoreBytes);
+    ring_ = fabric_->create_region("another ring", kRingBytes);
+    to_ring_ = attach();
+    standby_.emplace(clock_, *channel_, *standbys_, kSettings);
+    log_.emplace(*channel_, *ring_, *standby_, ShippedLog::Begins::empty, rules_);
+    journal_.teach({to_ring_.get()}, primary_, [] { return true; });
   }
   void pass(Duration duration) { clock_.pass(duration); }
 
   [[nodiscard]] Time now() const { return clock_.now(); }
-  [[nodiscard]] std::string_view flaw() const { return log_.flaw(); }
+  [[nodiscard]] std::string_view flaw() const { return log_->flaw(); }
   [[nodiscard]] const ShippingJournal& journal() const { return journal_; }
   [[nodiscard]] Store& primary() { return primary_; }
-  [[nodiscard]] Store& standby() { return standby_; }
+  [[nodiscard]] Store& standby() { return *standby_; }
+  [[nodiscard]] bool is_standby_full() const { return log_->is_full(); }
   [[nodiscard]] const Region& ring() const { return *ring_; }
   [[nodiscard]] LoggedStore& logged() { return logged_; }
   /// What has expired one of them may have given back already.
@@ -68,13 +85,16 @@ class Pair {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<RemoteRegion> attach() {
-    fabric_->connect(kSelf, fabric_->address());
-    return fabric_->attach(kSelf, ring_->handle());
-  }
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach() { return fabric_->attach(kSelf, ring_->handle()); }
 
   static constexpr StoreSettings kSettings{.bytes = kStoreBytes};
-  std::unique_ptr<Fabric> fabric_ = make_host_fabric({.mode = FabricMode::direct});
+  [[nodiscard]] static std::unique_ptr<Fabric> fabric_with_itself() {
+    auto fabric = make_host_fabric({.mode = FabricMode::direct});
+    fabric->connect(kSelf, fabric->address());
+    return fabric;
+  }
+
+  std::unique_ptr<Fabric> fabric_ = fabric_with_itself();
   FabricWithClock clock_{*fabric_};
   std::unique_ptr<Channel> channel_ = fabric_->open_channel();
   std::unique_ptr<Region> primarys_ = fabric_->create_region("primary's", kStoreBytes);
@@ -82,10 +102,12 @@ class Pair {
   std::unique_ptr<Region> ring_ = fabric_->create_region("ring", kRingBytes);
   std::unique_ptr<RemoteRegion> to_ring_ = attach();
   Store primary_{clock_, *channel_, *primarys_, kSettings};
-  Store standby_{clock_, *channel_, *standbys_, kSettings};
+  std::optional<Store> standby_{std::in_place, clock_, *channel_, *standbys_, kSettings};
+  const ReplicaRules rules_;
+  bool is_standby_dead_ = false;
   ShippingJournal journal_;
   LoggedStore logged_{primary_, &journal_};
-  ShippedLog log_;
+  std::optional<ShippedLog> log_;
 };
 
 /// Clients that write, erase and abort, one after the other.
@@ -102,6 +124,23 @@ class Workload {
     }
     pair_.keep();
     return std::string(pair_.flaw());
+  }
+  /// The standby dies, the primary goes on alone for a while, and then teaches another one.
+  void replace_standby() {
+    pair_.lose_standby();
+    for (int step = 0; step < kSteps / 10; ++step) {
+      act();
+      if (one_in(3)) pair_.keep();
+      pair_.pass(std::chrono::milliseconds(number(40)));
+    }
+    pair_.keep();
+    EXPECT_EQ(pair_.journal().standing(), ShippingJournal::Standing::alone);
+    pair_.teach_another();
+  }
+  void expect_that_the_standby_is_full() {
+    for (int i = 0; i < 10'000 && !pair_.is_standby_full(); ++i) pair_.keep();
+    EXPECT_EQ(pair_.journal().standing(), ShippingJournal::Standing::full);
+    EXPECT_TRUE(pair_.is_standby_full());
   }
   void expect_that_both_have_the_same() {
     for (const Timestamp& each : prepared_) EXPECT_EQ(end(each, RequestKind::commit), Answer::done);
@@ -205,6 +244,18 @@ TEST_P(KvSameLayoutUnder, HasRoomForAllThatThePrimaryHasRoomFor) {
   workload.expect_that_the_standby_goes_on();
 }
 
+// Changes go on while it is taught; so does the reclaiming of what it has been taught already.
+TEST_P(KvSameLayoutUnder, TeachesAnotherStandbyAllThatThePrimaryHas) {
+  Workload workload(GetParam());
+  ASSERT_EQ(workload.run(), "");
+  workload.replace_standby();
+  ASSERT_EQ(workload.run(), "");
+  workload.expect_that_the_standby_is_full();
+  ASSERT_EQ(workload.run(), "");
+  workload.expect_that_both_have_the_same();
+  workload.expect_that_the_standby_goes_on();
+}
+
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kLastSeed = 2;  // it has one thread, and takes twenty times as long there
 #else
@@ -243,7 +294,7 @@ TEST_F(KvGivenUp, IsSeenWhenTheNextChangeIsShipped) {
   EXPECT_NE(pair.flaw(), "");
   EXPECT_EQ(put(pair, "b"), Answer::done);
   EXPECT_TRUE(pair.logged().sync());
-  EXPECT_TRUE(pair.journal().is_alone()) << "and only now is it answered";
+  EXPECT_EQ(pair.journal().standing(), ShippingJournal::Standing::alone) << "and only now is it answered";
   EXPECT_TRUE(pair.journal().standby_gave_up());
 }
 
@@ -252,7 +303,7 @@ TEST_F(KvGivenUp, IsSeenWhenNothingIsShipped) {
   spoil(pair);
   EXPECT_EQ(put(pair, "a"), Answer::done);
   pair.keep();
-  EXPECT_FALSE(pair.journal().is_alone());
+  EXPECT_EQ(pair.journal().standing(), ShippingJournal::Standing::full);
   pair.pass(std::chrono::milliseconds(200));
   EXPECT_FALSE(pair.logged().step());
   EXPECT_TRUE(pair.journal().standby_gave_up());
@@ -267,7 +318,7 @@ TEST_F(KvGivenUpRules, IsNotSeenByWhatDoesNotLook) {
   EXPECT_EQ(put(pair, "b"), Answer::done);
   pair.pass(std::chrono::seconds(10));
   pair.keep();
-  EXPECT_FALSE(pair.journal().is_alone());
+  EXPECT_EQ(pair.journal().standing(), ShippingJournal::Standing::full);
 }
 
 // It stood still while the ring had room, and goes on.
@@ -279,7 +330,7 @@ TEST_F(KvGivenUp, IsNotAStandbyThatIsOnlySlow) {
     pair.pass(std::chrono::seconds(10));
     EXPECT_FALSE(pair.logged().step());
   }
-  EXPECT_FALSE(pair.journal().is_alone());
+  EXPECT_EQ(pair.journal().standing(), ShippingJournal::Standing::full);
   EXPECT_FALSE(pair.standby().newest("c"));
   pair.keep();
   EXPECT_TRUE(pair.standby().newest("c"));

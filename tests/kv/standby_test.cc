@@ -65,7 +65,9 @@ class AKvStandby : public testing::Test {
     options.replica.standbys = addresses("-standby");
     options.replica.is_standby = me.index() >= kServers;
     options.replica.is_primary_dead = [this](ServerNumber server) { return (*dead_).at(server).load(); };
-    options.replica.is_standby_dead = [this](ServerNumber server) { return (*dead_).at(kServers + server).load(); };
+    options.replica.is_standby_dead = [this](ServerNumber server, std::uint16_t) {
+      return (*dead_).at(kServers + server).load();
+    };
     options.replica.ring_bytes = 64U << 10U;
     options.listen = {addresses(options.replica.is_standby ? "-standby" : "").at(options.self)};
     Service service(options, secret_);

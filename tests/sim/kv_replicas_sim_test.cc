@@ -91,6 +91,20 @@ double expect_kept_as(Shape shape, std::uint64_t usual, const std::optional<Unme
   return static_cast<double>(cut_off) / static_cast<double>(seed_window(usual).count);
 }
 
+/// The share of seeds under which a spare had all.
+double expect_taught_as(Shape shape) {
+  std::uint64_t taught = 0;
+  const auto run = [&](std::uint64_t seed, FaultCount& count) {
+    KvRun kv(seed, drawn_as(shape, seed));
+    kv.world().count_faults(count);
+    const auto found = kv.run();
+    if (kv.world().was_any_taught()) ++taught;
+    return found;
+  };
+  expect_kept(kSeeds / 3, run, {});
+  return static_cast<double>(taught) / static_cast<double>(seed_window(kSeeds / 3).count);
+}
+
 void any(KvScenario& /*scenario*/) {}
 
 /// One partition, which changes hands while all clients are at work.
@@ -183,6 +197,26 @@ void apart_and_late(KvScenario& scenario) {
   scenario.pauses = 3;
 }
 
+/// Its standby dies, a spare is taught all that the primary has, and then the primary dies.
+void healing(KvScenario& scenario) {
+  moving(scenario);
+  scenario.rounds = 120;
+  scenario.one_in_erases = 4;
+  scenario.server_dies = false;
+  scenario.standby_dies = scenario.has_spares = true;
+  scenario.is_apart = false;
+  scenario.then = KvScenario::Then::dies_when_full;
+}
+
+/// And the primary dies before the spare has all.
+void healing_too_late(KvScenario& scenario) {
+  healing(scenario);
+  scenario.rounds = 30;
+  scenario.keys = 4;
+  scenario.most_value_bytes = 700;
+  scenario.then = KvScenario::Then::dies_when_taught;
+}
+
 /// One partition of little memory, with erasures, in which nothing stops.
 void full(KvScenario& scenario) {
   moving(scenario);
@@ -259,6 +293,8 @@ TEST(KvReplicasSim, MoveAlsoForAClientThatTheStandbyDoesNotReach) {
   expect_kept_as(apart, kSeeds / 3);
   expect_kept_as(apart_and_late, kSeeds / 3);
 }
+TEST(KvReplicasSim, AreMadeAgain) { EXPECT_GE(expect_taught_as(healing), 0.5); }
+TEST(KvReplicasSim, AreNotServedBeforeTheyAreWhole) { expect_kept_as(healing_too_late, kSeeds / 10); }
 TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kSeeds / 15); }
 
 TEST(KvReplicasSimRules, CatchAnAnswerBeforeTheChangeWasShipped) {
@@ -286,6 +322,12 @@ TEST(KvReplicasSimRules, CatchAStandbyThatCutsNoClientOff) {
 }
 TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
 TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheLease) { EXPECT_TRUE(caught({.looks_at_the_lease = false}, apart)); }
+TEST(KvReplicasSimRules, CatchAPrimaryThatIsStillCalledAlone) {
+  EXPECT_TRUE(caught({.retracts_alone = false}, healing));
+}
+TEST(KvReplicasSimRules, CatchAStandbyThatServesBeforeItIsWhole) {
+  EXPECT_TRUE(caught({.serves_when_full = false}, healing_too_late));
+}
 TEST(KvReplicasSimRules, CatchAStandbyThatDoesNotOutwaitLeases) {
   EXPECT_TRUE(caught({.outwaits_leases = false}, apart_with_long_leases));
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,8 +41,11 @@ struct KvScenario {
   team::Rank deaths = 0;     ///< of the last clients
   bool server_dies = false;  ///< the last one
   bool has_standbys = false;
-  bool is_suspected = false;           ///< the last server: its standby is told that it is dead, but it is only slow
-  bool standby_dies = false;           ///< that of the first server
+  bool is_suspected = false;  ///< the last server: its standby is told that it is dead, but it is only slow
+  bool standby_dies = false;  ///< that of the first server
+  bool has_spares = false;    ///< which take the places of standbys that die
+  /// And the last server dies when its spare has all that it has, or else while that is taught.
+  enum class Then : std::uint8_t { none, dies_when_full, dies_when_taught } then = Then::none;
   int breaks = 0;                      ///< of the connection from the last server to its standby
   Duration longest_relink{};           ///< until it is made anew
   bool breaks_when_suspected = false;  ///< as well: the taking over comes while it is made anew, or a little later
@@ -124,10 +128,16 @@ class KvWorld {
   /// Whether the server that has the key lives.
   [[nodiscard]] bool serves(std::string_view key) {
     const team::Rank server = kv::server_of(kv::key_id(key), scenario_.servers);
-    return world_.alive(server) || (scenario_.has_standbys && world_.alive(standby_of(server)));
+    const bool has_standby = scenario_.has_standbys && world_.alive(standby_of(server));
+    return world_.alive(server) || has_standby || (scenario_.has_spares && is_full(spare_of(server)));
   }
+  /// A spare has had all that its primary has; of `run`.
+  [[nodiscard]] bool was_any_taught() const noexcept { return was_any_taught_; }
+  /// But spares whose primary died before they had all.
   [[nodiscard]] bool has_standby_given_up() {
-    return std::ranges::any_of(sides_, [](const auto& side) { return side != nullptr && side->has_given_up(); });
+    const bool may_spares = scenario_.then == KvScenario::Then::dies_when_taught;
+    const std::span sides(sides_.begin(), may_spares ? 2 * scenario_.servers : sides_.size());
+    return std::ranges::any_of(sides, [](const auto& side) { return side != nullptr && side->has_given_up(); });
   }
   /// Clients that a standby ended since it could not tell them that it serves; of `run`.
   [[nodiscard]] std::uint64_t cut_off() {
@@ -181,8 +191,13 @@ class KvWorld {
       world_.fabric(rank).connect(standby, world_.fabric(standby).address());
       return true;
     };
+    const auto join = [this](team::Rank spare, team::Rank joining) {
+      const bool is_there = world_.alive(spare) && sides_[spare] != nullptr;
+      return is_there ? sides_[spare]->admit(joining) : std::nullopt;
+    };
     return {.servers = scenario_.servers,
             .copies = scenario_.has_standbys ? 2U : 1U,
+            .has_spares = scenario_.has_spares,
             .store = {.bytes = scenario_.memory_bytes,
                       .grace = scenario_.grace,
                       .superseded_bytes = scenario_.superseded_bytes},
@@ -194,6 +209,8 @@ class KvWorld {
             .replies = scenario_.replies,
             .first_slice = scenario_.first_slice,
             .reach_again = reach_again,
+            .join = join,
+            .joins_early = rank % 2 == 0,
             .revoke_limit = scenario_.network.long_latency,
             .lease = scenario_.lease,
             .rules = scenario_.rules,
@@ -236,6 +253,7 @@ class KvWorld {
     if (scenario_.standby_dies) {
       at_some_moment([this] { world_.kill(standby_of(0)); });
     }
+    if (scenario_.has_spares) watch_teaching();
     if (scenario_.is_suspected) {
       at_some_moment([this] {
         if (scenario_.is_apart) part();
@@ -260,6 +278,18 @@ class KvWorld {
       dice().after(stop, [this, left] { stutter(left - 1); });
     });
   }
+  void watch_teaching() {
+    using Standing = kv::ShippingJournal::Standing;
+    using Then = KvScenario::Then;
+    const team::Rank server = scenario_.servers - 1;
+    if (healed_ || !world_.alive(server)) return;
+    was_any_taught_ = was_any_taught_ || is_full(spare_of(server));
+    const bool is_taught = sides_[server] != nullptr && sides_[server]->standing() == Standing::taught;
+    const bool dies = (scenario_.then == Then::dies_when_full && was_any_taught_) ||
+                      (scenario_.then == Then::dies_when_taught && is_taught);
+    if (dies) return dice().after(dice().up_to(kLife / 4), [this, server] { world_.kill(server); });
+    dice().after(kFewSteps, [this] { watch_teaching(); });
+  }
   void break_connection() {
     const team::Rank server = scenario_.servers - 1;
     world_.fabric(server).break_connection(standby_of(server));
@@ -270,7 +300,14 @@ class KvWorld {
     world_.wires().stall(client, standby, scenario_.apart);
     world_.wires().stall(standby, client, scenario_.apart);
   }
-  [[nodiscard]] team::Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
+  [[nodiscard]] team::Rank seats() const {
+    const team::Rank each = scenario_.has_spares ? 3 : scenario_.has_standbys ? 2 : 1;
+    return each * scenario_.servers;
+  }
+  [[nodiscard]] bool is_full(team::Rank standby) {
+    return world_.alive(standby) && sides_[standby] != nullptr && sides_[standby]->is_full_standby();
+  }
+  [[nodiscard]] team::Rank spare_of(team::Rank server) const { return 2 * scenario_.servers + server; }
   [[nodiscard]] team::Rank standby_of(team::Rank server) const { return scenario_.servers + server; }
   [[nodiscard]] team::Rank any_of(team::Rank ranks) { return static_cast<team::Rank>(dice().random() % ranks); }
   [[nodiscard]] team::Rank any_rank() { return any_of(world_.size()); }
@@ -283,6 +320,7 @@ class KvWorld {
   std::vector<std::unique_ptr<kv_baselines::TeamStore>> sides_;  // by rank
   std::vector<Client> clients_;
   team::Rank ready_ = 0;
+  bool was_any_taught_ = false;
   bool healed_ = false;
 };
 

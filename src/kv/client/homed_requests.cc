@@ -105,7 +105,7 @@ bool HomedRequests::is_loss_final(ServerNumber partition) const {
 
 bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
   Partition& asked = partitions_[partition];
-  if (asked.at_standby || !homes_.is_moved(partition)) return false;
+  if (asked.at_standby || !homes_.has_moved(partition)) return false;
   asked.at_standby = true;
   asked.is_seat_lost = false;
   for (Asked& each : asked.unanswered) {
@@ -116,11 +116,11 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
 }
 
 bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
-  while (homes_.may_move(partition) && fabric_.now() < deadline.at) {
+  while (!homes_.has_moved(partition) && homes_.may_move(partition) && fabric_.now() < deadline.at) {
     fabric_.sleep(kLook);
     (void)homes_.is_trusted(partition, deadline);
   }
-  return homes_.is_moved(partition) && !partitions_[partition].at_standby;
+  return homes_.has_moved(partition) && !partitions_[partition].at_standby;
 }
 
 }  // namespace farside::kv

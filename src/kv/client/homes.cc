@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
@@ -21,53 +22,92 @@ Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStand
       rules_(rules),
       first_slice_(first_slice),
       followed_(homes_.size()),
-      leases_(homes_.size()),
-      alone_(homes_.size()) {
+      leases_(homes_.size()) {
   for (const Home& home : homes_) memories_.push_back(home.primary);
   (void)follow();
 }
 
-bool Homes::will_move(ServerNumber partition) const {
-  return is_lost(partition) && how_is_standby_(partition) == StandbyIs::joined;
+bool Homes::will_move(ServerNumber partition) const { return is_lost(partition) && has_standby(partition); }
+
+bool Homes::has_standby(ServerNumber partition) const {
+  const StandbyIs standby = how_is_standby_(partition);
+  return standby == StandbyIs::joined || standby == StandbyIs::joining;
 }
 
 bool Homes::may_move(ServerNumber partition) const {
-  return !is_moved(partition) && !alone_[partition] && how_is_standby_(partition) == StandbyIs::joined;
+  const Lease& lease = leases_[partition];
+  const bool is_alone = lease.is_alone && fabric_.now() < *lease.until;
+  return !followed_[partition] && !is_alone && has_standby(partition);
+}
+
+bool Homes::has_moved(ServerNumber partition) const {
+  if (followed_[partition]) return true;
+  if (!is_moved(partition)) return false;
+  const StandbyIs standby = how_is_standby_(partition);
+  return standby == StandbyIs::joined || standby == StandbyIs::gone;
 }
 
 bool Homes::is_trusted(ServerNumber partition, Deadline deadline) {
-  if (is_moved(partition)) return true;
-  return homes_[partition].lease_source ? has_lease(partition, deadline)
-                                        : how_is_standby_(partition) != StandbyIs::away;
+  if (is_moved(partition)) return has_moved(partition);
+  if (homes_[partition].lease_source) return has_lease(partition, deadline);
+  const StandbyIs standby = how_is_standby_(partition);
+  return standby == StandbyIs::joined || standby == StandbyIs::gone;
 }
 
 // A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
-// begins then. A primary that is alone stays so: no standby is promoted in its place.
+// begins then. So does a primary that is alone before it has a standby again which may be promoted.
 bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   const Time now = fabric_.now();
-  auto& [until, doublings] = leases_[partition];
-  if (alone_[partition] || (until && now < *until)) return true;
-  const auto& [epoch, alone, lease] = *homes_[partition].lease_source;
-  // Half of the time that is left, so that there is some to ask the primary.
-  const Duration patience = std::min((lease / 4) * (1 << doublings), (deadline.at - now) / 2);
-  const Result<std::uint64_t> answer = channel_.load(epoch, {now + patience});
-  if (answer.done()) {
-    homes_[partition].epoch_when_asked = answer.value;
-    until = now + lease;
-    doublings = 0;
-    return answer.value == 0;
+  Lease& mine = leases_[partition];
+  if (mine.until && now < *mine.until) return true;
+  const Duration lease = homes_[partition].lease_source->lease;
+  if (mine.is_alone) mine.is_alone = ask_whether_alone(partition, deadline);
+  if (!mine.is_alone) {
+    (void)how_is_standby_(partition);  // it may be another one, which is joined then
+    if (const auto epoch = ask_epoch(partition, deadline)) {
+      homes_[partition].epoch_when_asked = *epoch;
+      mine.until = now + lease;
+      return *epoch == 0;
+    }
+    mine.is_alone = ask_whether_alone(partition, deadline);
   }
-  // With too short a limit no request is answered on a slow network.
-  doublings = std::min(doublings + 1, kMaxDoublings);
-  const Result<std::uint64_t> said = channel_.load(alone, {std::min(deadline.at, fabric_.in(lease / 4).at)});
-  alone_[partition] = said.done() && said.value != 0;
-  return alone_[partition] || !rules_.looks_at_the_lease;
+  if (mine.is_alone) mine.until = now + lease;
+  return mine.is_alone || !rules_.looks_at_the_lease;
+}
+
+// Half of the time that is left, so that there is some to ask the primary. With too short a limit no request is
+// answered on a slow network.
+std::optional<std::uint64_t> Homes::ask_epoch(ServerNumber partition, Deadline deadline) {
+  const auto& source = *homes_[partition].lease_source;
+  int& doublings = leases_[partition].doublings;
+  const Time now = fabric_.now();
+  const Duration patience = std::min((source.lease / 4) * (1 << doublings), (deadline.at - now) / 2);
+  const Result<std::uint64_t> answer = channel_.load(source.epoch, {now + patience});
+  doublings = answer.done() ? 0 : std::min(doublings + 1, kMaxDoublings);
+  return answer.done() ? std::optional(answer.value) : std::nullopt;
+}
+
+bool Homes::ask_whether_alone(ServerNumber partition, Deadline deadline) {
+  const auto& source = *homes_[partition].lease_source;
+  const Result<std::uint64_t> said =
+      channel_.load(source.alone, {std::min(deadline.at, fabric_.in(source.lease / 4).at)});
+  return said.done() && said.value != 0;
+}
+
+void Homes::set_standby(ServerNumber partition, const ServerMemory& memory, std::uint64_t epoch_when_joined,
+                        std::optional<RemoteWord<ControlWord>> epoch) {
+  Home& home = homes_[partition];
+  assert_that(!followed_[partition], "a partition that is served by its standby gets no other one");
+  home.standby = memory;
+  home.epoch_when_asked = epoch_when_joined;
+  if (home.lease_source && epoch) home.lease_source->epoch = *epoch;
+  leases_[partition] = {};
 }
 
 bool Homes::follow() {
   bool any = false;
   for (ServerNumber partition = 0; partition < homes_.size(); ++partition) {
-    if (followed_[partition] || !is_moved(partition)) continue;
+    if (followed_[partition] || !has_moved(partition)) continue;
     memories_[partition] = homes_[partition].standby;
     followed_[partition] = any = true;
   }

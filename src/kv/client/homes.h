@@ -7,6 +7,10 @@
 // Between hosts the standby may be unable to write the word. There the session must have a lease as well, at that
 // moment: it has asked the standby a short while ago, by a READ, and it did not serve.
 //
+// A primary that has lost its standby says that it is alone, and needs neither then: on one host while it says so, and
+// between hosts for the time of a lease. It may be given another standby (ShippingJournal::teach), which the session
+// joins as soon as the primary is not alone any more.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -29,14 +33,15 @@ namespace farside::kv {
 class Homes {
  public:
   enum class StandbyIs : std::uint8_t {
-    joined,  ///< it would tell this process
-    gone,    ///< for certain: it serves no client, and never will
-    away,    ///< unknown; then the primary is not to be trusted either
+    joined,   ///< it would tell this process
+    joining,  ///< it will; until then the primary is not to be trusted
+    gone,     ///< there is none at the moment: the primary has just said that it is alone
+    away,     ///< unknown; then the primary is not to be trusted either
   };
   /// The words that are READ to check a lease.
   struct LeaseSource {
     RemoteWord<ControlWord> epoch;  ///< in the standby's memory
-    RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead
+    RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 while it has no standby that may be promoted
     Duration lease = kLease;
   };
   /// One partition's.
@@ -48,6 +53,7 @@ class Homes {
     LocalWord<ControlWord> epoch;               ///< in this process's memory; the standby's to write
     std::optional<LeaseSource> lease_source{};  ///< between hosts
   };
+  /// May join another standby than before: then it calls `set_standby`.
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
 
   /// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
@@ -57,11 +63,17 @@ class Homes {
   Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
         const ReplicaRules& rules = {}, Duration first_slice = kFirstSlice);
 
+  /// Another process is the partition's standby, and this process has joined it.
+  void set_standby(ServerNumber partition, const ServerMemory& memory, std::uint64_t epoch_when_joined,
+                   std::optional<RemoteWord<ControlWord>> epoch);
+
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
   [[nodiscard]] bool is_moved(ServerNumber partition) const {
     const Home& home = homes_[partition];
     return home.epoch_when_asked != 0 || home.epoch.load() != 0;
   }
+  /// The same, and it is known where to: a standby may have told this process before it heard that it has joined it.
+  [[nodiscard]] bool has_moved(ServerNumber partition) const;
   /// The primary is lost, and the standby will serve.
   [[nodiscard]] bool will_move(ServerNumber partition) const;
   /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
@@ -82,7 +94,12 @@ class Homes {
   [[nodiscard]] Duration first_slice() const noexcept { return first_slice_; }
 
  private:
+  [[nodiscard]] bool has_standby(ServerNumber partition) const;
   [[nodiscard]] bool has_lease(ServerNumber partition, Deadline deadline);
+  /// Returns the epoch that the standby says. None: it does not answer.
+  [[nodiscard]] std::optional<std::uint64_t> ask_epoch(ServerNumber partition, Deadline deadline);
+  /// Whether the primary says that it is alone.
+  [[nodiscard]] bool ask_whether_alone(ServerNumber partition, Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;
@@ -94,10 +111,10 @@ class Homes {
   std::vector<bool> followed_;
   struct Lease {
     std::optional<Time> until{};
+    bool is_alone = false;  ///< the primary said so: until then no standby takes its place
     int doublings = 0;
   };
   std::vector<Lease> leases_;
-  std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.

@@ -1,8 +1,6 @@
-// snapshot.h — what is left of all changes up to now, written a little at a time while changes go on.
-//
-// Prepared versions, and the ends of transactions, are written when it begins; then the newest committed version of
-// each key, as it is when its turn comes. Changes since the beginning are in the log as well: recovery makes them
-// again, and what is there already it leaves as it is.
+// snapshot.h — what is left of all changes up to now (store_copy.h), written a little at a time while changes go on.
+// Changes since the beginning are in the log as well: recovery makes them again, and what is there already it leaves as
+// it is.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +9,7 @@
 #include <string_view>
 
 #include "kv/journal/file.h"
-#include "kv/server/store.h"
+#include "kv/server/store_copy.h"
 
 namespace farside::kv {
 
@@ -19,6 +17,8 @@ class Snapshot {
  public:
   /// `file` is new. The log of the same number begins after entry `last`, and nothing is in that log yet.
   Snapshot(JournalFile file, const Store& store, std::uint64_t last);
+  Snapshot(const Snapshot&) = delete;  // its copy refers to it
+  Snapshot& operator=(const Snapshot&) = delete;
 
   /// Writes on, for less than a few milliseconds. False: the file cannot be written.
   bool step();
@@ -26,16 +26,12 @@ class Snapshot {
   [[nodiscard]] const JournalFile& file() const noexcept { return file_; }
 
  private:
-  void add_prepared();
-  void add_newer(std::string_view key, const Timestamp& prepared);
-  void add_version(std::span<const std::byte> record);
-  void add_ended();
   void end();
 
   JournalFile file_;
   const Store& store_;
   const std::uint64_t last_;
-  std::uint64_t cursor_ = 0;  // of the index
+  StoreCopy copy_;
   bool is_written_ = false;
 };
 

@@ -196,11 +196,16 @@ void MailboxRequests::Connection::forget_skipped() {
 // ---- All servers
 
 MailboxRequests::MailboxRequests(Fabric& fabric, Channel& channel, const std::vector<MailboxEnd>& servers,
-                                 const MailboxShape& shape, Waking waking, const MailboxRules& rules) {
-  for (const MailboxEnd& server : servers) {
-    connections_.push_back(std::make_unique<Connection>(fabric, channel, server, shape, waking, rules));
-  }
+                                 const MailboxShape& shape, Waking waking, const MailboxRules& rules)
+    : fabric_(fabric), channel_(channel), shape_(shape), waking_(waking), rules_(rules) {
+  for (const MailboxEnd& server : servers) connections_.push_back(connect(server));
 }
+
+std::unique_ptr<MailboxRequests::Connection> MailboxRequests::connect(const MailboxEnd& end) {
+  return std::make_unique<Connection>(fabric_, channel_, end, shape_, waking_, rules_);
+}
+
+void MailboxRequests::replace(ServerNumber server, const MailboxEnd& end) { connections_.at(server) = connect(end); }
 
 MailboxRequests::~MailboxRequests() = default;
 

@@ -22,6 +22,9 @@ class MailboxRequests final : public Requests {
                   Waking waking, const MailboxRules& rules = {});
   ~MailboxRequests() override;
 
+  /// From now on another server has that number; what was asked of the former is not answered. `end` is new.
+  void replace(ServerNumber server, const MailboxEnd& end);
+
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
   /// Throws UsageError when the request is longer than kMaxMessageBytes. Waits for room, and while the request goes
   /// in pieces. Unless done there is no reply to receive, and it is unknown whether the request was executed.
@@ -35,6 +38,13 @@ class MailboxRequests final : public Requests {
 
  private:
   class Connection;
+  [[nodiscard]] std::unique_ptr<Connection> connect(const MailboxEnd& end);
+
+  Fabric& fabric_;
+  Channel& channel_;
+  const MailboxShape shape_;
+  const Waking waking_;
+  const MailboxRules rules_;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 

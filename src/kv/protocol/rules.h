@@ -44,6 +44,8 @@ struct ReplicaRules {
   Rule replays_in_place = true;              ///< the standby puts each version where its primary has it
   Rule tells_gone_keys = true;               ///< the primary, before it uses their places again
   Rule looks_at_giving_up = true;            ///< the primary, with each WRITE
+  Rule serves_when_full = true;              ///< the standby that has been taught all, and no other
+  Rule retracts_alone = true;                ///< the primary, before a standby that it taught counts as full
   Rule serves_after_the_epoch = true;        ///< all clients that have joined have been told by then
   Rule cuts_off_what_it_cannot_tell = true;  ///< the standby, on one host, before it serves
   Rule looks_at_the_epoch = true;            ///< a reader that took something from the primary, afterwards

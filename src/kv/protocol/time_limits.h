@@ -71,6 +71,8 @@ inline constexpr Duration kSyncSlice = milliseconds(500);
 inline constexpr Duration kStandbyLook = milliseconds(50);
 inline constexpr Duration kBetweenStandbyLooks = milliseconds(100);
 inline constexpr Duration kMaxBetweenStandbyLooks = seconds(32);
+/// For shipping some of a copy to a standby that has nothing yet.
+inline constexpr Duration kLesson = milliseconds(20);
 /// For another connection to a standby after the first one broke, ...
 inline constexpr milliseconds kReachAgain{200};
 /// ... and between two such attempts, at first and at most.

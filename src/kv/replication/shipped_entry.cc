@@ -1,6 +1,7 @@
 #include "kv/replication/shipped_entry.h"
 
 #include <cstring>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -30,20 +31,22 @@ std::optional<ShippedEntry> ShippedEntry::decode(std::span<const std::byte> byte
   if (bytes.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
   bytes = bytes.subspan(sizeof head);
-  const std::uint64_t lists = head.places * sizeof(TakenPlace) + head.gone * sizeof(GoneKey);
-  if (lists > bytes.size()) return std::nullopt;
+  const std::uint64_t lists = std::uint64_t{head.places} * sizeof(TakenPlace) + head.gone * sizeof(GoneKey);
+  if (lists > bytes.size() || head.part > ShippedPart::end_of_copy) return std::nullopt;
   ShippedEntry entry;
+  entry.part = head.part;
   take(bytes, head.places, entry.places);
   take(bytes, head.gone, entry.gone);
   entry.request = bytes;
   return entry;
 }
 
-void encode_shipped(std::span<const TakenPlace> places, std::span<const GoneKey> gone,
+void encode_shipped(ShippedPart part, std::span<const TakenPlace> places, std::span<const GoneKey> gone,
                     std::span<const std::byte> request, Message& entry) {
   entry.clear();
   entry.reserve(sizeof(ShippedEntryHead) + places.size_bytes() + gone.size_bytes() + request.size());
-  const ShippedEntryHead head{static_cast<std::uint32_t>(places.size()), static_cast<std::uint32_t>(gone.size())};
+  assert_that(gone.size() <= std::numeric_limits<std::uint16_t>::max(), "few gone keys are told at once");
+  const ShippedEntryHead head{static_cast<std::uint32_t>(places.size()), static_cast<std::uint16_t>(gone.size()), part};
   append(std::span(&head, 1), entry);
   append(places, entry);
   append(gone, entry);

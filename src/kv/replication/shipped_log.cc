@@ -1,7 +1,5 @@
 #include "kv/replication/shipped_log.h"
 
-#include "kv/protocol/messages.h"
-#include "kv/replication/shipped_entry.h"
 #include "kv/server/replay.h"
 
 namespace farside::kv {
@@ -42,8 +40,19 @@ void ShippedLog::carry_out() {
   }
   for (const GoneKey& gone : entry->gone) store_.drop_gone(gone);
   if (!change) return;
-  const Answer answer = rules_.replays_in_place ? replay_at(store_, *change, entry->places) : replay(store_, *change);
-  if (answer != Answer::done) flaw_ = "its memory is not laid out as that of its primary";
+  if (carry_out(*entry, *change) != Answer::done) flaw_ = "its memory is not laid out as that of its primary";
+}
+
+Answer ShippedLog::carry_out(const ShippedEntry& entry, const Request& request) {
+  switch (entry.part) {
+    case ShippedPart::change: break;
+    case ShippedPart::version: return replay_version_at(store_, request, entry.places);
+    case ShippedPart::end_of_copy:
+      store_.forget({request.timestamp, request.settled});
+      is_full_ = true;
+      return Answer::done;
+  }
+  return rules_.replays_in_place ? replay_at(store_, request, entry.places) : replay(store_, request);
 }
 
 }  // namespace farside::kv

@@ -9,8 +9,9 @@
 
 #include "farside/fabric/fabric.h"
 
-#include "kv/protocol/requests.h"
+#include "kv/protocol/messages.h"
 #include "kv/protocol/rules.h"
+#include "kv/replication/shipped_entry.h"
 #include "kv/replication/shipping_ring.h"
 #include "kv/server/store.h"
 
@@ -18,12 +19,23 @@ namespace farside::kv {
 
 class ShippedLog {
  public:
+  /// Whether the primary has shipped everything from its start on, or has to ship a copy of what it has first.
+  enum class Begins : std::uint8_t { full, empty };
+
   /// `ring` is new. Entries are executed in `store`, as by a recovery. Requires that `store` is not read in that time.
-  ShippedLog(Channel& channel, const Region& ring, Store& store, const ReplicaRules& rules = {})
-      : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store), rules_(rules) {}
+  ShippedLog(Channel& channel, const Region& ring, Store& store, Begins begins = Begins::full,
+             const ReplicaRules& rules = {})
+      : channel_(channel),
+        region_(ring),
+        ring_(ShippingRing::in(ring.bytes())),
+        store_(store),
+        is_full_(begins == Begins::full),
+        rules_(rules) {}
 
   /// Takes what has come, some of it. False: there was nothing.
   bool take_some();
+  /// The store has all that the primary's has, but for what is still in the ring.
+  [[nodiscard]] bool is_full() const noexcept { return is_full_; }
   /// False: something came that cannot be done, or is no change. The primary can see that in `taken`; what the store
   /// has is of no use any more.
   [[nodiscard]] bool is_sound() const noexcept { return flaw_.empty(); }
@@ -35,11 +47,13 @@ class ShippedLog {
 
   [[nodiscard]] bool take_frame();
   void carry_out();
+  [[nodiscard]] Answer carry_out(const ShippedEntry& entry, const Request& request);
 
   Channel& channel_;
   const Region& region_;
   const ShippingRing ring_;
   Store& store_;
+  bool is_full_;
   const ReplicaRules rules_;
   std::uint64_t position_ = 0;
   Message piece_;

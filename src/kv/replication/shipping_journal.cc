@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "kv/replication/shipped_entry.h"
 
 namespace farside::kv {
 
@@ -21,16 +20,18 @@ ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& wa
       timeouts_(timeouts) {}
 
 void ShippingJournal::append(std::span<const std::byte> request, std::span<const TakenPlace> places) {
-  if (is_alone_) return;
-  Message entry;
-  encode_shipped(places, {}, request, entry);
-  stage(entry);
+  stage(ShippedPart::change, places, {}, request);
 }
 
 void ShippingJournal::append_gone(std::span<const GoneKey> keys) {
-  if (is_alone_ || !rules_.tells_gone_keys) return;
+  if (rules_.tells_gone_keys) stage(ShippedPart::change, {}, keys, {});
+}
+
+void ShippingJournal::stage(ShippedPart part, std::span<const TakenPlace> places, std::span<const GoneKey> gone,
+                            std::span<const std::byte> request) {
+  if (standing_ == Standing::alone) return;
   Message entry;
-  encode_shipped({}, keys, {}, entry);
+  encode_shipped(part, places, gone, request, entry);
   stage(entry);
 }
 
@@ -51,15 +52,15 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
 
 // Each part that gets through of a value that is larger than the ring has its own time. What is written again has not.
 bool ShippingJournal::sync() {
-  const auto got_through = [this] { return most_written_ + flushed_ + taken_; };
+  if (standing_ == Standing::taught) return true;
   const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
-  std::uint64_t before = got_through();
+  std::uint64_t before = progress();
   Deadline deadline = timeout();
-  for (Backoff<Duration> backoff(kFirstPause, kMaxPause); !is_alone_ && !staged_.empty();) {
+  for (Backoff<Duration> backoff(kFirstPause, kMaxPause); standing_ == Standing::full && !staged_.empty();) {
     const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
     if (came != Came::nowhere) backoff.reset();
-    if (got_through() != before) {
-      before = got_through();
+    if (progress() != before) {
+      before = progress();
       deadline = timeout();
     }
     if (came != Came::nowhere) continue;
@@ -161,9 +162,13 @@ void ShippingJournal::note_taken(std::uint64_t word) {
 }
 
 bool ShippingJournal::step() {
-  if (is_alone_) return false;
+  if (standing_ == Standing::alone) return false;
   if (is_standby_dead_()) {
     go_alone();
+  } else if (standing_ == Standing::taught) {
+    return teach_on();
+  } else if (!staged_.empty()) {
+    (void)sync();  // the end of a lesson, which no client waits for
   } else if (rules_.looks_at_giving_up && fabric_.now() >= next_look_ && !fabric_.lost(way_.ring->peer())) {
     look_at_the_standby();
   }
@@ -179,8 +184,65 @@ void ShippingJournal::look_at_the_standby() {
 }
 
 void ShippingJournal::go_alone() {
-  is_alone_ = true;
+  standing_ = Standing::alone;
   staged_ = {};
+  copy_.reset();
+}
+
+// ---- Teaching
+
+void ShippingJournal::teach(const Way& way, const Store& store, RetractAlone retract) {
+  assert_that(standing_ == Standing::alone, "a server has one standby at a time");
+  way_ = way;
+  ring_ = ShippingRing::in(way.ring->bytes());
+  flushed_ = written_ = most_written_ = taken_ = 0;
+  doublings_ = 0;
+  before_mending_ = {};
+  standby_gave_up_ = false;
+  standing_ = Standing::taught;
+  store_ = &store;
+  retract_ = std::move(retract);
+  give_up_at_ = fabric_.in(timeouts_.sync).at;
+  next_lesson_ = fabric_.now();
+  copy_.emplace(store, [this](StoreCopy::Part part, const Request& request, std::span<const TakenPlace> places) {
+    stage(part == StoreCopy::Part::version ? ShippedPart::version : ShippedPart::change, places, {}, request.encode());
+  });
+  copy_->begin();
+}
+
+bool ShippingJournal::teach_on() {
+  while (copy_ && flushed_ + staged_.size() - written_ < kMaxCopiedAhead) {
+    if (!copy_->go_on(kCopiedAtOnce)) copy_.reset();
+  }
+  if (fabric_.now() < next_lesson_) return false;
+  const bool is_on = ship_some();
+  if (standing_ != Standing::taught) return false;
+  if (is_on) give_up_at_ = fabric_.in(timeouts_.sync).at;
+  const bool is_lost = fabric_.lost(way_.ring->peer());  // it is met again, by whatever process is there then
+  if (is_lost || fabric_.now() >= give_up_at_ || staged_.size() > kMaxBehind) {
+    go_alone();
+    return false;
+  }
+  if (!copy_ && staged_.empty()) finish_lesson();
+  return is_on;
+}
+
+// Returns whether anything got through. Attempts that do not leave clients most of the time.
+bool ShippingJournal::ship_some() {
+  const std::uint64_t before = progress();
+  const Time begin = fabric_.now();
+  const Came came = write_on({begin + timeouts_.lesson * (1 << doublings_)});
+  if (came == Came::nowhere) next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
+  return progress() != before;
+}
+
+// From here on nothing is answered before it is shipped: the standby is full when it finds this, and may be promoted.
+void ShippingJournal::finish_lesson() {
+  if (rules_.retracts_alone && !retract_()) return;
+  const Store::Forgotten forgotten = store_->all_forgotten();
+  Request end{.kind = RequestKind::use, .settled = forgotten.sessions, .timestamp = forgotten.keys};
+  stage(ShippedPart::end_of_copy, {}, {}, end.encode());
+  standing_ = Standing::full;
 }
 
 }  // namespace farside::kv

@@ -2,8 +2,12 @@
 // processor of the standby takes part.
 //
 // It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, and the standby
-// had not given up when it was written, unless `is_alone`: the standby is dead, or has given up, and this server goes
-// on without it. A connection that breaks while the standby lives is made anew, to the same memory of the same process.
+// had not given up when it was written, unless there is none (Standing). A connection that breaks while the standby
+// lives is made anew, to the same memory of the same process.
+//
+// A server that is alone may be given another standby, which has nothing yet: it is taught, that is, shipped a copy of
+// what the store has, and the changes that are made meanwhile. Nothing waits for it before its copy is full; if it does
+// not follow until then, it is dropped.
 //
 // Thread safety: one thread at a time, that of the channel.
 #pragma once
@@ -18,8 +22,10 @@
 #include "base/backoff.h"
 #include "kv/protocol/rules.h"
 #include "kv/protocol/time_limits.h"
+#include "kv/replication/shipped_entry.h"
 #include "kv/replication/shipping_ring.h"
 #include "kv/server/journal.h"
+#include "kv/server/store_copy.h"
 
 namespace farside::kv {
 
@@ -33,6 +39,8 @@ struct ShippingTimeouts {
   /// While nothing is shipped: of a look whether the standby follows, and from one to the next.
   Duration look = time_limits::kStandbyLook;
   Duration between_looks = time_limits::kBetweenStandbyLooks;
+  /// For an attempt to ship to a standby that is taught; no client is answered in that time.
+  Duration lesson = time_limits::kLesson;
 };
 
 class ShippingJournal final : public Journal {
@@ -51,14 +59,26 @@ class ShippingJournal final : public Journal {
   ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
                   const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
 
+  /// What the standby has.
+  enum class Standing : std::uint8_t {
+    full,   ///< all that was kept
+    alone,  ///< there is none: it is dead, or has given up
+    taught  ///< a part of it; this server goes on as if alone
+  };
+  /// Says to readers that this server is not alone any more. True when none of them relies on that it is.
+  using RetractAlone = std::function<bool()>;
+
+  /// Requires: it is alone, and all that was appended is kept. The standby behind `way` has nothing. `store`, whose
+  /// changes these are, outlives this. `retract` is called before the standby counts as full, until it returns true.
+  void teach(const Way& way, const Store& store, RetractAlone retract);
+
   void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
   void append_gone(std::span<const GoneKey> keys) override;
   bool sync() override;
-  [[nodiscard]] bool takes() const override { return is_alone_ || staged_.size() <= ring_.capacity; }
+  [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
   bool step() override;
 
-  /// There is no standby any more.
-  [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
+  [[nodiscard]] Standing standing() const noexcept { return standing_; }
   /// For it lives, but could not follow.
   [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
 
@@ -66,12 +86,23 @@ class ShippingJournal final : public Journal {
   static constexpr int kMaxDoublings = 2;  ///< of a slice that was too short
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kMaxPause = std::chrono::milliseconds(1);
+  static constexpr std::size_t kCopiedAtOnce = 64;  ///< keys
+  static constexpr std::uint64_t kMaxCopiedAhead = 256U << 10U;
+  /// More changes than that a standby that is taught does not catch up with.
+  static constexpr std::uint64_t kMaxBehind = 4 * ShippedEntry::kMaxBytes;
+  static constexpr int kRestsAfterLesson = 8;  ///< as long, when nothing got through
 
   /// The result of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
   [[nodiscard]] Came write_on(Deadline deadline);
   [[nodiscard]] bool flush(Deadline deadline);
+  void stage(ShippedPart part, std::span<const TakenPlace> places, std::span<const GoneKey> gone,
+             std::span<const std::byte> request);
   void stage(std::span<const std::byte> entry);
+  [[nodiscard]] std::uint64_t progress() const { return most_written_ + flushed_ + taken_; }
+  bool teach_on();
+  [[nodiscard]] bool ship_some();
+  void finish_lesson();
   void go_back(Outcome failed);
   void look_for_room(Deadline deadline);
   void look_at_the_standby();
@@ -84,7 +115,7 @@ class ShippingJournal final : public Journal {
   Fabric& fabric_;
   Channel& channel_;
   Way way_;
-  const ShippingRing ring_;
+  ShippingRing ring_;
   const IsDead is_standby_dead_;
   const ReachAgain reach_again_;
   const ReplicaRules rules_;
@@ -96,8 +127,14 @@ class ShippingJournal final : public Journal {
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
   int doublings_ = 0;
   Duration before_mending_{};
-  bool is_alone_ = false;
+  Standing standing_ = Standing::full;
   bool standby_gave_up_ = false;
+  // Of a standby that is taught.
+  const Store* store_ = nullptr;
+  std::optional<StoreCopy> copy_{};  ///< none: all of it is staged
+  RetractAlone retract_{};
+  Time give_up_at_{};
+  Time next_lesson_{};
   Time next_look_{};
   Backoff<Duration> between_looks_{timeouts_.between_looks, time_limits::kMaxBetweenStandbyLooks};
 };

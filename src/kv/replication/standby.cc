@@ -13,6 +13,10 @@ bool Standby::take_over() {
   if (rules_.closes_the_ring && !take_primarys_access_()) return false;  // it is tried again
   while (rules_.drains_the_ring && log_.take_some()) continue;
   if (has_given_up()) return false;
+  if (!log_.is_full() && rules_.serves_when_full) {
+    flaw_ = "its primary has died before all was copied";
+    return false;
+  }
   commit_what_is_prepared_here_alone();
   words_.write(kEpoch);
   serves_ = true;

@@ -27,9 +27,9 @@ class Standby {
   using TakeAccess = std::function<bool()>;
 
   /// `self` as `store` is asked by others. `ring` is new.
-  Standby(Channel& channel, const Region& ring, Store& store, ServerNumber self, EpochWords& words,
-          IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {})
-      : log_(channel, ring, store, rules),
+  Standby(Channel& channel, const Region& ring, Store& store, ServerNumber self, ShippedLog::Begins begins,
+          EpochWords& words, IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {})
+      : log_(channel, ring, store, begins, rules),
         store_(store),
         self_(self),
         words_(words),
@@ -40,10 +40,12 @@ class Standby {
   /// Follows the primary, and takes its place when it is dead. True if there was anything to do.
   bool step();
   [[nodiscard]] bool serves() const noexcept { return serves_; }
+  /// It has all that its primary has, or what came has it.
+  [[nodiscard]] bool is_full() const noexcept { return log_.is_full(); }
   /// It could not follow, and will never serve.
-  [[nodiscard]] bool has_given_up() const noexcept { return !log_.is_sound(); }
+  [[nodiscard]] bool has_given_up() const noexcept { return !flaw().empty(); }
   /// Why it has.
-  [[nodiscard]] std::string_view flaw() const noexcept { return log_.flaw(); }
+  [[nodiscard]] std::string_view flaw() const noexcept { return log_.is_sound() ? flaw_ : log_.flaw(); }
 
  private:
   [[nodiscard]] bool take_over();
@@ -57,6 +59,7 @@ class Standby {
   const TakeAccess take_primarys_access_;
   const ReplicaRules rules_;
   bool serves_ = false;
+  std::string_view flaw_;
 };
 
 }  // namespace farside::kv

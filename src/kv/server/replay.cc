@@ -40,4 +40,12 @@ Answer replay_at(Store& store, const Request& change, std::span<const TakenPlace
   return replay(store, change, [&](const Prepare& part) { return store.restore_at(part, places); });
 }
 
+Answer replay_version_at(Store& store, const Request& version, std::span<const TakenPlace> places) {
+  if (version.kind != RequestKind::put || version.writes.size() != 1 || places.size() != 1) return Answer::refused;
+  const Answer answer = store.restore_version_at(version.timestamp, version.siblings, version.writes.front(),
+                                                 version.about, places.front());
+  store.reclaim_at_once();
+  return answer;
+}
+
 }  // namespace farside::kv

@@ -12,4 +12,7 @@ namespace farside::kv {
 /// The same in a store that is laid out as the one which made the change, which has put the versions there.
 [[nodiscard]] Answer replay_at(Store& store, const Request& change, std::span<const TakenPlace> places);
 
+/// One committed version, as part of a copy (store_copy.h), in a store that is laid out as the one that has it there.
+[[nodiscard]] Answer replay_version_at(Store& store, const Request& version, std::span<const TakenPlace> places);
+
 }  // namespace farside::kv

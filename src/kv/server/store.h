@@ -91,10 +91,11 @@ struct EndedTransactions {
   std::vector<Ended> since;  ///< ascending
 };
 
-/// A version that is prepared, as it is kept.
-struct PreparedVersion {
+/// A version as it is kept, and where.
+struct KeptVersion {
   std::vector<std::byte> record;
-  bool is_conditional;
+  TakenPlace place;
+  bool is_conditional = false;  ///< of one that is prepared
 };
 
 class Store {
@@ -168,11 +169,12 @@ class Store {
   [[nodiscard]] std::vector<GoneKey> take_gone_keys();
   [[nodiscard]] std::size_t gone_keys() const;
   /// Returns the versions that the transaction is to write here; none: it is not prepared.
-  [[nodiscard]] std::vector<PreparedVersion> prepared(const Timestamp& transaction) const;
-  /// Records of newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the
-  /// index on.
+  [[nodiscard]] std::vector<KeptVersion> prepared(const Timestamp& transaction) const;
+  /// The key's newest committed version. None: it has none.
+  [[nodiscard]] std::optional<KeptVersion> newest_kept(std::string_view key) const;
+  /// Newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the index on.
   struct Walked {
-    std::vector<std::vector<std::byte>> records;
+    std::vector<KeptVersion> versions;
     std::uint64_t next;  ///< 0: that was all
   };
   [[nodiscard]] Walked walk(std::uint64_t cursor, std::size_t about) const;
@@ -198,6 +200,9 @@ class Store {
   /// One committed version of a transaction; `settled`: what its mark says of that.
   Answer restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
                          std::uint64_t settled);
+  /// The same, in memory that is laid out as another store's, where it lies at `place`. refused: it cannot.
+  Answer restore_version_at(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                            std::uint64_t settled, const TakenPlace& place);
   void forget(const Forgotten& forgotten);
   /// Bars the session's transactions up to this one, but for those that are prepared or have ended here.
   void bar_unknown(const Timestamp& up_to);

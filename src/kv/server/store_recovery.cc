@@ -10,13 +10,31 @@ namespace farside::kv {
 
 // State that a journal keeps beside the changes.
 
-std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
-  std::vector<PreparedVersion> versions;
+std::vector<KeptVersion> Store::prepared(const Timestamp& transaction) const {
+  std::vector<KeptVersion> versions;
   for (const WrittenVersion& each : state_->transactions.written_by(transaction)) {
     const Version& version = each.version.get();
-    versions.push_back({record(version.found()), version.conditional});
+    versions.push_back(state_->kept(each.key, version.key->cell, version.found()));
+    versions.back().is_conditional = version.conditional;
   }
   return versions;
+}
+
+std::optional<KeptVersion> Store::newest_kept(std::string_view key) const {
+  const KeyId id = key_id(key);
+  const auto cell = state_->index.find(id);
+  const auto version = cell ? state_->cells.newest(*cell) : std::nullopt;
+  return version ? std::optional(state_->kept(id, *cell, *version)) : std::nullopt;
+}
+
+KeptVersion Store::State::kept(const KeyId& key, const IndexWord& cell, const FoundVersion& version) const {
+  KeptVersion kept{std::vector<std::byte>(version.place.bytes),
+                   {.record = version.place.offset,
+                    .record_chunk = heap.chunk_of(version.place.offset),
+                    .cell = IndexWord{IndexWord::tag_of(key), cell.bytes, cell.offset}.word(),
+                    .cell_chunk = heap.chunk_of(cell.offset)}};
+  region.copy_out(version.place.offset, kept.record);
+  return kept;
 }
 
 Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
@@ -25,8 +43,9 @@ Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
     for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
       if (!Index::is_cell(word)) continue;
       ++seen;
-      if (const auto version = state_->cells.newest(IndexWord::from_word(word))) {
-        walked.records.push_back(record(*version));
+      const IndexWord cell = IndexWord::from_word(word);
+      if (const auto version = state_->cells.newest(cell)) {
+        walked.versions.push_back(state_->kept(state_->head_of(*version).key, cell, *version));
       }
     }
   }
@@ -121,14 +140,29 @@ Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblin
   if (wanted.empty()) return Answer::done;
   const Prepare part{timestamp, siblings, {}, wanted};
   store.placement.look(part, store.placed);
-  const PlacedWrite& placed = store.placed.front();
-  if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
+  if (store.is_there(timestamp)) return Answer::done;  // it is prepared
   if (!store.placement.take(store.placed)) return Answer::full;
-  Version& version = store.write(part, placed);
-  store.transactions.note_written(timestamp, {placed.key, VersionRef(version)});
-  store.commit(version, settled | store.transactions.settled_bits(timestamp));
-  if (placed.is_new) store.index.insert(placed.key, *placed.cell);
+  store.add_restored(part, settled);
   return Answer::done;
+}
+
+Answer Store::restore_version_at(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                                 std::uint64_t settled, const TakenPlace& place) {
+  State& store = *state_;
+  const Prepare part{timestamp, siblings, {}, {&write, 1}};
+  store.placement.look(part, store.placed);
+  if (store.is_there(timestamp)) return Answer::done;
+  if (!store.placement.take_at(store.placed, {&place, 1})) return Answer::refused;
+  store.add_restored(part, settled);
+  return Answer::done;
+}
+
+void Store::State::add_restored(const Prepare& part, std::uint64_t settled) {
+  const PlacedWrite& only = placed.front();
+  Version& version = write(part, only);
+  transactions.note_written(part.timestamp, {only.key, VersionRef(version)});
+  commit(version, settled | transactions.settled_bits(part.timestamp));
+  if (only.is_new) index.insert(only.key, *only.cell);
 }
 
 Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->transactions.forgotten()}; }

@@ -44,6 +44,14 @@ struct Store::State {
     if (rules.visible_before_answering) channel.local_fence();
   }
   void settle(const WrittenVersion& written, const Timestamp& transaction, std::uint64_t bits);
+  /// The version that is placed, of a transaction whose other versions are restored by themselves.
+  void add_restored(const Prepare& part, std::uint64_t settled);
+  /// Whether the placed write's version is here already.
+  [[nodiscard]] bool is_there(const Timestamp& timestamp) const {
+    const PlacedWrite& only = placed.front();
+    return only.cell && cells.at(only.key, *only.cell, timestamp).has_value();
+  }
+  [[nodiscard]] KeptVersion kept(const KeyId& key, const IndexWord& cell, const FoundVersion& version) const;
   /// Refuses a transaction that is not prepared and will not be.
   Answered refuse(const Timestamp& transaction, const Answered& answered) {
     if (rules.bars_before_saying_no) transactions.bar(transaction);

@@ -7,6 +7,7 @@ std::string Welcome::encode() const {
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self).choice(is_standby);
+  out.number(incarnation).choice(has_nothing);
   out.number(static_cast<std::uint32_t>(longest_silence.count()));
   out.number(static_cast<ServerNumber>(servers.size()));
   for (const std::string& server : servers) out.text(server);
@@ -25,6 +26,8 @@ Welcome decode_welcome(std::string_view message) {
   welcome.grace = Duration(in.number<std::uint64_t>());
   welcome.self = in.number<ServerNumber>();
   welcome.is_standby = in.flag();
+  welcome.incarnation = in.number<std::uint16_t>();
+  welcome.has_nothing = in.flag();
   welcome.longest_silence = std::chrono::milliseconds(in.number<std::uint32_t>());
   const auto servers = in.number<ServerNumber>();
   for (ServerNumber server = 0; server < servers; ++server) welcome.servers.push_back(in.text());
@@ -32,6 +35,7 @@ Welcome decode_welcome(std::string_view message) {
   in.expect(welcome.self < servers, "its number is not that of a server");
   in.expect(welcome.standbys.size() == (welcome.standbys.empty() ? 0 : servers), "some servers have no standby");
   in.expect(!welcome.is_standby || !welcome.standbys.empty(), "it is a standby where there are none");
+  in.expect(!welcome.has_nothing || welcome.is_standby, "it has nothing, and is no standby");
   return welcome;
 }
 

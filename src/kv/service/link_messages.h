@@ -40,6 +40,8 @@ struct Welcome {
   service::ServiceGreeting greeting;
   ServerNumber self = 0;              ///< its number
   bool is_standby = false;            ///< that server's
+  std::uint16_t incarnation = 0;      ///< of the process (Team::incarnation)
+  bool has_nothing = false;           ///< a standby that is to be taught what its primary has
   std::vector<std::string> servers;   ///< where each listens, by number
   std::vector<std::string> standbys;  ///< and the standby of each; none: there are none
   std::string memory;                 ///< the store's

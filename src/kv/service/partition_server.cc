@@ -32,7 +32,7 @@ PartitionServer::PartitionServer(Fabric& fabric, Channel& channel, const Region&
   server_.add_chore([this, &inbox] {
     handler_.keep(inbox);
     const bool more_to_do = logged_.step();
-    see_whether_alone();
+    look_after_standby();
     return more_to_do;
   });
 }
@@ -46,13 +46,13 @@ std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
   auto shipping = std::make_unique<ShippingJournal>(fabric_, channel_, role.standby, role.is_standby_dead,
                                                     role.reach_again, settings_.replica_rules, role.timeouts);
   shipping_ = shipping.get();
-  note_alone_ = role.note_alone;
+  primary_ = role;
   return shipping;
 }
 
 std::unique_ptr<Journal> PartitionServer::begin(const StandbyServer& role) {
   words_.emplace(fabric_, channel_, role.leases, role.cut_off, settings_.replica_rules, role.timeouts);
-  standby_.emplace(channel_, role.ring, store_, settings_.partition.server, *words_, role.is_primary_dead,
+  standby_.emplace(channel_, role.ring, store_, settings_.partition.server, role.begins, *words_, role.is_primary_dead,
                    role.take_primarys_access, settings_.replica_rules);
   note_given_up_ = role.note_given_up;
   return nullptr;
@@ -76,9 +76,14 @@ bool PartitionServer::follow_primary() {
   return was_busy;
 }
 
-void PartitionServer::see_whether_alone() {
-  if (shipping_ == nullptr || !shipping_->is_alone()) return;
-  note_alone_(std::exchange(shipping_, nullptr)->standby_gave_up());
+void PartitionServer::look_after_standby() {
+  using Standing = ShippingJournal::Standing;
+  if (shipping_ == nullptr) return;
+  if (std::exchange(standing_, shipping_->standing()) != shipping_->standing()) {
+    primary_->note_standing(standing_, shipping_->standby_gave_up());
+  }
+  if (standing_ != Standing::alone || logged_.owes() || !primary_->find_another) return;
+  if (const auto way = primary_->find_another()) shipping_->teach(*way, store_, primary_->retract_alone);
 }
 
 }  // namespace farside::kv

@@ -36,13 +36,18 @@ struct PrimaryServer {
   ShippingJournal::Way standby;
   ShippingJournal::IsDead is_standby_dead;
   ShippingJournal::ReachAgain reach_again;
-  std::function<void(bool gave_up)> note_alone;  ///< called once, when the standby is dead or has given up
+  /// Called when that changes. `gave_up`: the last standby had, and is not dead.
+  std::function<void(ShippingJournal::Standing standing, bool gave_up)> note_standing;
+  /// Asked now and then while it is alone: another standby, which has nothing. Does not wait.
+  std::function<std::optional<ShippingJournal::Way>()> find_another{};
+  ShippingJournal::RetractAlone retract_alone{};
   ShippingTimeouts timeouts{};
 };
 
 /// The server that follows the primary until that is dead, and serves then.
 struct StandbyServer {
   const Region& ring;  ///< new; the primary writes its changes there
+  ShippedLog::Begins begins = ShippedLog::Begins::full;
   std::optional<EpochWords::Leases> leases;
   EpochWords::CutOff cut_off;
   Standby::IsDead is_primary_dead;
@@ -80,6 +85,10 @@ class PartitionServer {
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
   /// A standby that could not follow its primary.
   [[nodiscard]] bool has_given_up() const { return standby_ && standby_->has_given_up(); }
+  /// A standby that may be promoted.
+  [[nodiscard]] bool is_full_standby() const { return standby_ && standby_->is_full() && !standby_->has_given_up(); }
+  /// What a primary's standby has; full, too, where there is none.
+  [[nodiscard]] ShippingJournal::Standing standing() const noexcept { return standing_; }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
   [[nodiscard]] EpochWords& epoch_words();
 
@@ -88,15 +97,16 @@ class PartitionServer {
   [[nodiscard]] std::unique_ptr<Journal> begin(const PrimaryServer& role);
   [[nodiscard]] std::unique_ptr<Journal> begin(const StandbyServer& role);
   bool follow_primary();
-  void see_whether_alone();
+  void look_after_standby();
 
   Fabric& fabric_;
   Channel& channel_;
   const PartitionSettings settings_;
   Store store_;
   // For a primary that has a standby.
-  const ShippingJournal* shipping_ = nullptr;  ///< null as well once it is known to be alone
-  std::function<void(bool)> note_alone_;
+  std::optional<PrimaryServer> primary_;
+  ShippingJournal* shipping_ = nullptr;
+  ShippingJournal::Standing standing_ = ShippingJournal::Standing::full;  ///< as it was noted last
   // For a standby.
   std::optional<EpochWords> words_;
   std::optional<Standby> standby_;

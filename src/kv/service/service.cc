@@ -74,11 +74,24 @@ PrimaryServer Service::ship_to_standby() {
   }
   to_standby_->join(*fabric_, *channel_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
-  return {.standby = {standbys_ring_.get(), to_standby_->bell()},
-          .is_standby_dead = [this] { return options_.replica.is_standby_dead(options_.self); },
-          .reach_again = [this] { return reach_standby_again(); },
-          .note_alone = [this](bool standby_gave_up) { note_alone(standby_gave_up); },
-          .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
+  seeker_.emplace(*fabric_, secret_, options_.replica.standbys.at(options_.self), options_.self);
+  return {
+      .standby = {standbys_ring_.get(), to_standby_->bell()},
+      .is_standby_dead =
+          [this] { return options_.replica.is_standby_dead(options_.self, to_standby_->welcome().incarnation); },
+      .reach_again = [this] { return reach_standby_again(); },
+      .note_standing = [this](ShippingJournal::Standing standing, bool gave_up) { note_standing(standing, gave_up); },
+      .find_another = [this] { return find_another_standby(); },
+      .retract_alone = [this] { return retract_alone(); },
+      .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
+}
+
+std::optional<ShippingJournal::Way> Service::find_another_standby() {
+  auto found = seeker_->find();
+  if (!found) return std::nullopt;
+  to_standby_ = std::move(found->link);
+  standbys_ring_ = std::move(found->ring);
+  return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
 }
 
 // The process at the standby's address that holds the pool's secret names itself; the socket is not needed any more.
@@ -96,11 +109,30 @@ std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
 }
 
-void Service::note_alone(bool standby_gave_up) {
-  bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
-  to_standby_->mark_lost();                                // nothing of its memory is mapped any more
-  const std::string what = standby_gave_up ? " has given up, as the log of its node says in detail;" : " is gone;";
-  log::warn("the standby of server " + std::to_string(options_.self) + what + " its keys have one copy now");
+void Service::note_standing(ShippingJournal::Standing standing, bool standby_gave_up) {
+  const std::string server = "server " + std::to_string(options_.self);
+  switch (standing) {
+    case ShippingJournal::Standing::alone:
+      bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
+      retracted_.reset();
+      to_standby_->mark_lost();  // nothing of its memory is mapped any more
+      log::warn("the standby of " + server +
+                (standby_gave_up ? " has given up, as the log of its node says in detail;" : " is gone;") +
+                " its keys have one copy now");
+      break;
+    case ShippingJournal::Standing::taught: log::info("another standby of " + server + " is given a copy"); break;
+    case ShippingJournal::Standing::full: log::warn("the keys of " + server + " have two copies again"); break;
+  }
+}
+
+// A reader that found it alone just before may rely on that for the time of a lease.
+bool Service::retract_alone() {
+  if (!retracted_) {
+    bells_->word<ControlWord>(ServerLink::kAlone).store(0);
+    channel_->local_fence();
+    retracted_ = fabric_->now();
+  }
+  return !options_.remote_peers || fabric_->now() - *retracted_ >= outlasting(kLease);
 }
 
 StandbyServer Service::stand_by() {
@@ -108,6 +140,7 @@ StandbyServer Service::stand_by() {
   std::optional<EpochWords::Leases> leases;
   if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
   return {.ring = *ring_,
+          .begins = options_.replica.has_nothing ? ShippedLog::Begins::empty : ShippedLog::Begins::full,
           .leases = leases,
           .cut_off = [this](PeerId client) { return cut_off(client); },
           .is_primary_dead = [this] { return options_.replica.is_primary_dead(options_.self); },
@@ -161,6 +194,8 @@ Welcome Service::welcome() const {
   return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .is_standby = options_.replica.is_standby,
+          .incarnation = options_.replica.incarnation,
+          .has_nothing = options_.replica.has_nothing,
           .servers = {},
           .standbys = options_.replica.standbys,
           .memory = memory_->handle(),
@@ -168,6 +203,13 @@ Welcome Service::welcome() const {
           .mailbox = options_.mailbox,
           .grace = options_.store.grace,
           .longest_silence = options_.longest_silence};
+}
+
+// One that has nothing yet is of none when what it was being taught is interrupted.
+bool Service::is_of_no_use() const {
+  if (!options_.replica.is_standby || server_.serves() || options_.replica.is_primary_dead(options_.self)) return false;
+  const bool is_interrupted = primary_ && primary_->is == StandbySide::PrimaryIs::gone && !server_.is_full_standby();
+  return server_.has_given_up() || is_interrupted;
 }
 
 void Service::serve_until(const std::function<bool()>& ended) { server_.serve_until(ended); }

@@ -21,6 +21,7 @@
 #include "kv/service/clients.h"
 #include "kv/service/other_servers.h"
 #include "kv/service/partition_server.h"
+#include "kv/service/standby_seeker.h"
 #include "net/event_loop.h"
 #include "net/secret.h"
 #include "service/addresses.h"
@@ -32,9 +33,12 @@ namespace farside::kv {
 struct ReplicaOptions {
   std::vector<std::string> standbys{};  ///< where each server's is reached, by number; none: there are none
   bool is_standby = false;              ///< this is that of server `self`, and listens there
-  /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that has that server, or its standby.
+  bool has_nothing = false;             ///< a standby whose primary was there before it
+  std::uint16_t incarnation = 0;        ///< of this process (Team::incarnation)
+  /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that has that server, or that incarnation of
+  /// its standby's.
   std::function<bool(ServerNumber)> is_primary_dead{};
-  std::function<bool(ServerNumber)> is_standby_dead{};
+  std::function<bool(ServerNumber, std::uint16_t incarnation)> is_standby_dead{};
   std::uint64_t ring_bytes = 8U << 20U;                     ///< of what changes are shipped through
   std::chrono::milliseconds limit = time_limits::kStandby;  ///< for the standby to come, which the primary waits for
 };
@@ -65,6 +69,8 @@ class Service {
   /// Serves until `ended`, which is asked now and then, and after a wake.
   void serve_until(const std::function<bool()>& ended);
   void wake() { bell_.ring(); }
+  /// For the thread that serves: a standby that can never serve, whose primary may teach another one.
+  [[nodiscard]] bool is_of_no_use() const;
 
  private:
   /// But for where servers are reached, which may change.
@@ -73,7 +79,9 @@ class Service {
   [[nodiscard]] ServerRole role();
   [[nodiscard]] PrimaryServer ship_to_standby();
   [[nodiscard]] std::optional<ShippingJournal::Way> reach_standby_again();
-  void note_alone(bool standby_gave_up);
+  [[nodiscard]] std::optional<ShippingJournal::Way> find_another_standby();
+  void note_standing(ShippingJournal::Standing standing, bool standby_gave_up);
+  [[nodiscard]] bool retract_alone();
   [[nodiscard]] StandbyServer stand_by();
   [[nodiscard]] bool cut_off(PeerId client);
   [[nodiscard]] bool take_primarys_access();
@@ -91,6 +99,8 @@ class Service {
   // For a primary that has a standby.
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
+  std::optional<StandbySeeker> seeker_;
+  std::optional<Time> retracted_;  ///< when it was said that it is not alone any more; none: it is, or is not again
   ThrottledLog log_;
   // For a standby.
   std::unique_ptr<Region> ring_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 #include "base/assert.h"
 #include "base/random_bits.h"
@@ -44,7 +45,7 @@ std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
 // ---- A session
 
 SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline)
-    : SessionLinks(std::move(links)) {
+    : fabric_(fabric), links_(std::move(links)), waking_(waking) {
   const std::uint64_t ring_bytes = shape().ring_bytes();
   std::vector<std::shared_ptr<ServerLink>> seats;
   for (const PartitionLinks& each : links_.partitions) seats.push_back(each.primary);
@@ -62,16 +63,16 @@ SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, Setup
                         .other_offset = 0,
                         .bell = nowhere_->word<AtomicWord>(0)};
   }
-  open_mailboxes(waking, deadline);
+  open_mailboxes(deadline);
   for (const PartitionLinks& each : links_.partitions) memories_.push_back(memory_of(each.primary));
 }
 
 // At all servers at once: one that hangs keeps nothing else waiting than the session itself.
-void SessionLinks::open_mailboxes(Waking waking, SetupClock::time_point deadline) {
+void SessionLinks::open_mailboxes(SetupClock::time_point deadline) {
   std::vector<std::future<ServerLink::Mailbox>> opening;
   for (const Seat& seat : seats_) {
     opening.push_back(seat.link == nullptr ? std::future<ServerLink::Mailbox>() : std::async(std::launch::async, [&] {
-      return seat.link->open(*rings_, seat.mailbox.end.own_offset, waking, deadline);
+      return seat.link->open(*rings_, seat.mailbox.end.own_offset, waking_, deadline);
     }));
   }
   std::optional<Error> failed;
@@ -119,7 +120,7 @@ std::vector<MailboxEnd> SessionLinks::ends() const {
   return ends;
 }
 
-std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) const {
+std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel, MailboxRequests& seats) {
   assert_that(have_standbys(), "without standbys a partition has one server for good");
   std::vector<Homes::Home> homes;
   for (ServerNumber partition = 0; partition < links_.partitions.size(); ++partition) {
@@ -129,29 +130,56 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
                      .primary_peer = primary == nullptr ? partition : primary->peer(),
                      .epoch_when_asked = primary == nullptr ? Standby::kEpoch : 0,
                      .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
-    const bool is_between_hosts = standby != nullptr && standby->welcome().greeting.remote_peers;
-    if (is_between_hosts && primary != nullptr)
-      homes.back().lease_source = Homes::LeaseSource{standby->epoch(), primary->alone()};
+    if (primary == nullptr || !primary->welcome().greeting.remote_peers) continue;
+    const RemoteWord<ControlWord> no_epoch = nowhere_->word<ControlWord>(0);
+    homes.back().lease_source = Homes::LeaseSource{standby != nullptr ? standby->epoch() : no_epoch, primary->alone()};
   }
-  const auto how_is_standby = [this, &channel](ServerNumber partition) {
-    const auto& [primary, standby] = links_.partitions[partition];
-    if (standby == nullptr) return Homes::StandbyIs::gone;
-    if (!standby->lost()) {  // no READ as long as the primary serves: this is asked after each of its answers
-      const bool gave_up = primary != nullptr && primary->lost() && standby->ask_whether_gave_up(channel);
-      return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
-    }
-    return primary != nullptr && primary->is_alone(channel) ? Homes::StandbyIs::gone : Homes::StandbyIs::away;
-  };
-  return std::make_unique<Homes>(fabric, channel, std::move(homes), how_is_standby);
+  auto made = std::make_unique<Homes>(fabric, channel, std::move(homes), [this, &channel, &seats](ServerNumber each) {
+    return how_is_standby(each, channel, seats);
+  });
+  homes_ = made.get();
+  return made;
+}
+
+// No READ as long as the standby is there: this is asked after each answer of the primary. It may have been replaced
+// by a process that was given a copy; whether that is so, the primary says.
+Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats) {
+  const auto& [primary, standby] = links_.partitions[partition];
+  if (standby != nullptr && !standby->lost()) {
+    const bool gave_up = primary != nullptr && primary->lost() && standby->ask_whether_gave_up(channel);
+    return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
+  }
+  if (primary != nullptr && primary->is_alone(channel)) return Homes::StandbyIs::gone;
+  if (homes_ == nullptr || primary == nullptr) return Homes::StandbyIs::away;
+  const auto another = links_.renew_standby(partition);
+  return another != nullptr && take_standby(partition, another, seats) ? Homes::StandbyIs::joined
+                                                                       : Homes::StandbyIs::away;
+}
+
+bool SessionLinks::take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
+                                MailboxRequests& seats) {
+  const ServerNumber seat = partitions() + partition;
+  try {
+    auto ring = fabric_.create_region("kv replies of a standby", shape().ring_bytes());
+    auto mailbox = link->open(*ring, 0, waking_, SetupClock::now() + time_limits::kTry);
+    seats.replace(seat, mailbox.end);
+    seats_[seat] = {link, std::move(mailbox), std::move(ring)};
+  } catch (const Error& error) {
+    log::debug(error.what());
+    return false;
+  }
+  links_.partitions[partition].standby = link;
+  homes_->set_standby(partition, link->memory(), link->epoch_when_joined(), link->epoch());
+  return true;
 }
 
 namespace {
 
-SessionStack stack_over(const SessionLinks& links, Fabric& fabric, const SessionSettings& settings, Waking waking) {
+SessionStack stack_over(SessionLinks& links, Fabric& fabric, const SessionSettings& settings, Waking waking) {
   auto channel = fabric.open_channel();
   auto seats = std::make_unique<MailboxRequests>(fabric, *channel, links.ends(), links.shape(), waking);
   if (!links.have_standbys()) return {fabric, std::move(channel), std::move(seats), links.memories(), settings};
-  auto homes = links.homes(fabric, *channel);
+  auto homes = links.homes(fabric, *channel, *seats);
   return {fabric, std::move(channel), std::move(seats), std::move(homes), settings};
 }
 
@@ -204,11 +232,11 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const net::Se
   if (!welcome_.standbys.empty()) {
     epochs_ = fabric_->create_region("kv epochs", linked_.size() * sizeof(ControlWord));
   }
-  auto& [links, channel] = linked_[welcome_.self];
-  channel = fabric_->open_channel();
-  first->join(*fabric_, *channel, epochs_.get(), deadline);
+  Linked& linked = linked_[welcome_.self];
+  linked.channel = fabric_->open_channel();
+  first->join(*fabric_, *linked.channel, epochs_.get(), deadline);
   ServerLink::watch(loop_, first);
-  (welcome_.is_standby ? links.standby : links.primary) = first;
+  (welcome_.is_standby ? linked.links.standby : linked.links.primary) = first;
 }
 
 ServiceClient::~ServiceClient() { loop_.stop(); }
@@ -251,6 +279,23 @@ SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline
   return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + time_limits::kTry);
 }
 
+std::shared_ptr<ServerLink> ServiceClient::renew_standby(ServerNumber partition) {
+  const MutexLock lock(mutex_);
+  Linked& linked = linked_[partition];
+  const auto now = SetupClock::now();
+  if (linked.links.standby != nullptr && !linked.links.standby->lost()) return linked.links.standby;
+  if (now < linked.next_try) return nullptr;
+  linked.next_try = now + time_limits::kBetweenOpenings;
+  if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
+  try {
+    renew(linked.links.standby, *linked.channel, *standbys_, partition, now + service::time_limits::kFirstTry,
+          now + time_limits::kTry);
+  } catch (const Error& error) {
+    log::debug(error.what());
+  }
+  return linked.links.standby;
+}
+
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
   std::vector<bool> needed(servers());
   for (const std::string& key : keys) needed[server_of(key_id(key), servers())] = true;
@@ -260,7 +305,12 @@ std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys)
 PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_point until,
                                    SetupClock::time_point deadline) {
   const bool is_any_needed = is_any(needed);
-  PoolLinks links{std::vector<PartitionLinks>(servers()), std::move(needed), false, epochs_.get(), welcome_.mailbox};
+  PoolLinks links{std::vector<PartitionLinks>(servers()),
+                  std::move(needed),
+                  false,
+                  epochs_.get(),
+                  welcome_.mailbox,
+                  [this](ServerNumber partition) { return renew_standby(partition); }};
   const MutexLock lock(mutex_);
   std::vector<std::future<PartitionLinks>> reached(servers());
   for (ServerNumber partition = 0; partition < servers(); ++partition) {

@@ -3,6 +3,7 @@
 // Thread safety: ServiceClient, every call from any thread. A session belongs to one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,8 @@ struct PoolLinks {
   bool are_all_needed = false;
   const Region* epochs;  ///< of this process, a word for each partition; null: there are no standbys
   MailboxShape shape;
+  /// A link to the partition's standby that is not lost; null: none can be had at the moment.
+  std::function<std::shared_ptr<ServerLink>(ServerNumber)> renew_standby{};
 };
 
 /// The links of a session. Its mailboxes are closed when this is destroyed.
@@ -52,8 +55,8 @@ class SessionLinks {
   [[nodiscard]] std::vector<MailboxEnd> ends() const;
   [[nodiscard]] const MailboxShape& shape() const noexcept { return links_.shape; }
   [[nodiscard]] bool have_standbys() const noexcept { return links_.epochs != nullptr; }
-  /// Requires: there are standbys. Which server has each partition.
-  [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel) const;
+  /// Requires: there are standbys. Which server has each partition. `seats`, which go to `ends`, outlive it.
+  [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel, MailboxRequests& seats);
   [[nodiscard]] const std::vector<ServerMemory>& memories() const noexcept { return memories_; }
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(links_.partitions.size()); }
   /// Neither the primary nor the standby is connected to any more.
@@ -62,8 +65,11 @@ class SessionLinks {
   [[nodiscard]] bool has_lost_any() const;
 
  private:
-  explicit SessionLinks(PoolLinks links) : links_(std::move(links)) {}
-  void open_mailboxes(Waking waking, net::SetupClock::time_point deadline);
+  void open_mailboxes(net::SetupClock::time_point deadline);
+  [[nodiscard]] Homes::StandbyIs how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats);
+  /// Another standby than before; false: it cannot be used.
+  [[nodiscard]] bool take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
+                                  MailboxRequests& seats);
   /// `link`'s; a region that fails every operation, where there is none.
   [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;
 
@@ -71,9 +77,13 @@ class SessionLinks {
   struct Seat {
     std::shared_ptr<ServerLink> link;
     ServerLink::Mailbox mailbox;
+    std::unique_ptr<Region> ring{};  ///< for its replies, where it took the place of another
   };
 
+  Fabric& fabric_;
   PoolLinks links_;
+  const Waking waking_;
+  Homes* homes_ = nullptr;
   std::unique_ptr<Region> rings_;
   std::unique_ptr<RemoteRegion> nowhere_;
   std::vector<Seat> seats_;
@@ -122,6 +132,8 @@ class ServiceClient {
   [[nodiscard]] std::vector<std::uint32_t> copies(std::chrono::milliseconds limit);
 
  private:
+  /// For a session, as PoolLinks::renew_standby: tries once a second.
+  [[nodiscard]] std::shared_ptr<ServerLink> renew_standby(ServerNumber partition);
   /// By partition, those of these keys; none is needed where there are no keys.
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
   /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,
@@ -131,7 +143,8 @@ class ServiceClient {
   /// A partition's servers, as this process is linked to them.
   struct Linked {
     PartitionLinks links;
-    std::unique_ptr<Channel> channel;  ///< for what is READ of them between sessions; made when it is needed
+    std::unique_ptr<Channel> channel;        ///< for what is READ of them between sessions; made when it is needed
+    net::SetupClock::time_point next_try{};  ///< of a session, to renew the standby
   };
   /// `linked` is the partition's; no other thread uses it meanwhile.
   [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, net::SetupClock::time_point until,

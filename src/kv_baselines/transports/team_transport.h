@@ -47,6 +47,8 @@ class TeamTransport {
   [[nodiscard]] std::unique_ptr<kv::Inbox> open_inbox(Channel& channel);
   /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
   [[nodiscard]] std::unique_ptr<kv::Requests> open_requests(Channel& channel, std::uint32_t number);
+  /// Of mailboxes: that of this rank's session `session` at a server.
+  [[nodiscard]] kv::MailboxEnd end_of_server(std::uint32_t session, kv::ServerNumber server);
 
  private:
   /// The place of the rings of a session and a server: at both in the same region, at the same offset.
@@ -58,7 +60,6 @@ class TeamTransport {
                                                                 std::uint64_t more_bytes);
   [[nodiscard]] Place place(team::Rank client, std::uint32_t session, kv::ServerNumber server) const;
   [[nodiscard]] kv::MailboxEnd end(team::Rank other, const Place& place);
-  [[nodiscard]] kv::MailboxEnd end_of_server(std::uint32_t session, kv::ServerNumber server);
   [[nodiscard]] std::uint64_t bell_offset() const;
 
   team::Team& team_;

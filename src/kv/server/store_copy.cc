@@ -1,0 +1,92 @@
+#include "kv/server/store_copy.h"
+
+#include <limits>
+#include <vector>
+
+#include "farside/base/error.h"
+
+#include "kv/protocol/record.h"
+
+namespace farside::kv {
+
+namespace {
+
+/// Adds the contents of the record, as part of the request that wrote it.
+void add(Request& request, std::span<const std::byte> bytes) {
+  const auto record = read_record(bytes, 0, {});
+  if (!record) throw Error({"copy", "a store", "a record in memory is damaged", "start the server again"});
+  request.timestamp = record->head.timestamp;
+  request.siblings = {record->head.siblings_kind, record->siblings};
+  request.about = static_cast<std::uint32_t>(mark_bits(record->head.mark) & ~RecordHead::kNotNewest);
+  request.writes.push_back({record->key, record->value, record->head.expires_ns, record->erased()});
+}
+
+}  // namespace
+
+void StoreCopy::begin() {
+  add_prepared();
+  add_ended();
+}
+
+void StoreCopy::add_prepared() {
+  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+    Request request;
+    request.kind = RequestKind::prepare;
+    request.timestamp = each.timestamp;
+    request.servers = each.servers;
+    const auto versions = store_.prepared(each.timestamp);
+    std::vector<TakenPlace> places;
+    for (const KeptVersion& version : versions) {
+      add(request, version.record);
+      if (version.is_conditional) request.writes.back().expected.emplace();  // that it was met is known
+      places.push_back(version.place);
+    }
+    take_(Part::change, request, places);
+    for (const Write& write : request.writes) add_newer(write.key, each.timestamp);
+  }
+}
+
+// When its turn comes the key may be gone, if that erased it: what is prepared would bring it back.
+void StoreCopy::add_newer(std::string_view key, const Timestamp& prepared) {
+  const auto newest = store_.newest(key);
+  if (newest && newest->timestamp > prepared) add_version(store_.newest_kept(key).value());
+}
+
+void StoreCopy::add_version(const KeptVersion& version) {
+  Request request;
+  request.kind = RequestKind::put;
+  add(request, version.record);
+  take_(Part::version, request, {&version.place, 1});
+}
+
+void StoreCopy::add_ended() {
+  for (const EndedTransactions& session : store_.ended()) {
+    Request request;
+    request.kind = RequestKind::use;
+    request.session = session.session;
+    request.settled = session.settled;
+    take_(Part::change, request, {});
+    if (session.floor > session.settled) {
+      request = {};
+      request.kind = RequestKind::fate;
+      request.timestamp = {session.floor, session.session};
+      take_(Part::change, request, {});
+    }
+    for (const EndedTransactions::Ended& ended : session.since) {
+      request = {};
+      request.kind = ended.is_committed ? RequestKind::commit : RequestKind::abort;
+      request.timestamp = {ended.time, session.session};
+      request.servers = ended.servers;
+      take_(Part::change, request, {});
+    }
+  }
+}
+
+bool StoreCopy::go_on(std::size_t about) {
+  const Store::Walked walked = store_.walk(cursor_, about);
+  for (const KeptVersion& version : walked.versions) add_version(version);
+  cursor_ = walked.next;
+  return cursor_ != 0;
+}
+
+}  // namespace farside::kv
