@@ -94,7 +94,8 @@ void HostTeam::exchange_cards(SetupClock::time_point deadline) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
     own_card_.expect_compatible(cards_.back(), rank);
     incarnations_[rank] = std::max(incarnations_[rank], cards_.back().incarnation);
-    dead_before_[rank] = std::max(dead_before_[rank].load(), std::uint32_t{cards_.back().incarnation});
+    const std::uint32_t first_alive = cards_.back().incarnation + (gone_.contains(rank) ? 1U : 0U);
+    dead_before_[rank] = std::max(dead_before_[rank].load(), first_alive);
   }
 }
 

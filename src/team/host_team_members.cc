@@ -138,6 +138,7 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
     const MutexLock lock(membership_);
     newer_[rank] = blobs;
     incarnations_[rank] = std::max(incarnations_[rank], card.incarnation);
+    dead_before_[rank] = std::max(dead_before_[rank].load(), std::uint32_t{card.incarnation});  // it has a successor
     if (!connected_) {  // this process is coming back itself, and will meet the new one only
       if (rank < cards_.size()) cards_[rank] = std::move(card);
       gone_.erase(rank);

@@ -91,7 +91,7 @@ bool Homes::ask_whether_alone(ServerNumber partition, Deadline deadline) {
   const auto& source = *homes_[partition].lease_source;
   const Result<std::uint64_t> said =
       channel_.load(source.alone, {std::min(deadline.at, fabric_.in(source.lease / 4).at)});
-  return said.done() && said.value != 0;
+  return said.done() && said.value == kIsAlone;
 }
 
 void Homes::set_standby(ServerNumber partition, const ServerMemory& memory, std::uint64_t epoch_when_joined,

@@ -41,7 +41,7 @@ class Homes {
   /// The words that are READ to check a lease.
   struct LeaseSource {
     RemoteWord<ControlWord> epoch;  ///< in the standby's memory
-    RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 while it has no standby that may be promoted
+    RemoteWord<ControlWord> alone;  ///< in the primary's: kIsAlone while it has no standby that may be promoted
     Duration lease = kLease;
   };
   /// One partition's.
@@ -55,6 +55,8 @@ class Homes {
   };
   /// May join another standby than before: then it calls `set_standby`.
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
+
+  static constexpr std::uint64_t kIsAlone = 1;
 
   /// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
   /// on.

@@ -105,7 +105,8 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
     if (flush(deadline)) look_for_room(deadline);
     return taken == taken_ ? Came::nowhere : Came::on;
   }
-  const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_)});
+  const std::uint64_t most = standing_ == Standing::taught ? kMaxCopiedAhead : ring_.capacity;
+  const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_), most});
   std::uint64_t taken = 0;
   Batch batch(channel_);
   batch.write(way_.ring->span(ring_.offset(written_), bytes), {&staged_[written_ - flushed_], bytes});
@@ -211,27 +212,32 @@ void ShippingJournal::teach(const Way& way, const Store& store, RetractAlone ret
 }
 
 bool ShippingJournal::teach_on() {
-  while (copy_ && flushed_ + staged_.size() - written_ < kMaxCopiedAhead) {
+  const std::uint64_t staged_before = staged_.size();
+  int walks = 0;
+  for (; copy_ && walks < kWalksAtOnce && staged_.size() < kMaxCopiedAhead; ++walks) {
     if (!copy_->go_on(kCopiedAtOnce)) copy_.reset();
   }
   if (fabric_.now() < next_lesson_) return false;
   const bool is_on = ship_some();
   if (standing_ != Standing::taught) return false;
-  if (is_on) give_up_at_ = fabric_.in(timeouts_.sync).at;
+  if (is_on || walks != 0) give_up_at_ = fabric_.in(timeouts_.sync).at;
   const bool is_lost = fabric_.lost(way_.ring->peer());  // it is met again, by whatever process is there then
-  if (is_lost || fabric_.now() >= give_up_at_ || staged_.size() > kMaxBehind) {
+  if (is_lost || fabric_.now() >= give_up_at_ || staged_before > kMaxBehind) {
     go_alone();
     return false;
   }
-  if (!copy_ && staged_.empty()) finish_lesson();
-  return is_on;
+  // What is staged by now comes before the end: under steady changes there is always something.
+  if (!copy_ && staged_.size() <= kMaxCopiedAhead) finish_lesson();
+  return is_on || copy_.has_value();
 }
 
 // Returns whether anything got through. Attempts that do not leave clients most of the time.
 bool ShippingJournal::ship_some() {
   const std::uint64_t before = progress();
   const Time begin = fabric_.now();
-  const Came came = write_on({begin + timeouts_.lesson * (1 << doublings_)});
+  const Deadline deadline{begin + timeouts_.lesson * (1 << doublings_)};
+  Came came = write_on(deadline);
+  if (came == Came::on && standing_ == Standing::taught && !flush(deadline)) came = Came::nowhere;
   if (came == Came::nowhere) next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
   return progress() != before;
 }

@@ -87,6 +87,7 @@ class ShippingJournal final : public Journal {
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kMaxPause = std::chrono::milliseconds(1);
   static constexpr std::size_t kCopiedAtOnce = 64;  ///< keys
+  static constexpr int kWalksAtOnce = 16;
   static constexpr std::uint64_t kMaxCopiedAhead = 256U << 10U;
   /// More changes than that a standby that is taught does not catch up with.
   static constexpr std::uint64_t kMaxBehind = 4 * ShippedEntry::kMaxBytes;

@@ -172,7 +172,8 @@ class Store {
   [[nodiscard]] std::vector<KeptVersion> prepared(const Timestamp& transaction) const;
   /// The key's newest committed version. None: it has none.
   [[nodiscard]] std::optional<KeptVersion> newest_kept(std::string_view key) const;
-  /// Newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the index on.
+  /// Newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the index on;
+  /// fewer where they are large, or few.
   struct Walked {
     std::vector<KeptVersion> versions;
     std::uint64_t next;  ///< 0: that was all

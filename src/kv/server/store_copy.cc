@@ -24,11 +24,15 @@ void add(Request& request, std::span<const std::byte> bytes) {
 }  // namespace
 
 void StoreCopy::begin() {
-  add_prepared();
+  const std::vector<KeptVersion> newer = add_prepared();
   add_ended();
+  for (const KeptVersion& version : newer) add_version(version);
 }
 
-void StoreCopy::add_prepared() {
+// Returns what is committed above what is prepared. When its turn comes the key may be gone, if that erased it: what is
+// prepared would bring it back.
+std::vector<KeptVersion> StoreCopy::add_prepared() {
+  std::vector<KeptVersion> newer;
   for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
     Request request;
     request.kind = RequestKind::prepare;
@@ -42,14 +46,12 @@ void StoreCopy::add_prepared() {
       places.push_back(version.place);
     }
     take_(Part::change, request, places);
-    for (const Write& write : request.writes) add_newer(write.key, each.timestamp);
+    for (const Write& write : request.writes) {
+      const auto newest = store_.newest(write.key);
+      if (newest && newest->timestamp > each.timestamp) newer.push_back(store_.newest_kept(write.key).value());
+    }
   }
-}
-
-// When its turn comes the key may be gone, if that erased it: what is prepared would bring it back.
-void StoreCopy::add_newer(std::string_view key, const Timestamp& prepared) {
-  const auto newest = store_.newest(key);
-  if (newest && newest->timestamp > prepared) add_version(store_.newest_kept(key).value());
+  return newer;
 }
 
 void StoreCopy::add_version(const KeptVersion& version) {

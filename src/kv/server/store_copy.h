@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "kv/protocol/messages.h"
 #include "kv/server/store.h"
@@ -36,8 +36,7 @@ class StoreCopy {
   bool go_on(std::size_t about);
 
  private:
-  void add_prepared();
-  void add_newer(std::string_view key, const Timestamp& prepared);
+  std::vector<KeptVersion> add_prepared();
   void add_version(const KeptVersion& version);
   void add_ended();
 

@@ -38,14 +38,19 @@ KeptVersion Store::State::kept(const KeyId& key, const IndexWord& cell, const Fo
 }
 
 Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
+  constexpr std::uint64_t kMaxBuckets = 8192;
+  constexpr std::uint64_t kMaxBytes = 256U << 10U;
   Walked walked{{}, cursor};
-  for (std::size_t seen = 0; walked.next < state_->index.buckets() && seen < about; ++seen) {
+  const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMaxBuckets);
+  std::uint64_t bytes = 0;
+  for (std::size_t seen = 0; walked.next < end && seen < about && bytes < kMaxBytes;) {
     for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
       if (!Index::is_cell(word)) continue;
       ++seen;
       const IndexWord cell = IndexWord::from_word(word);
       if (const auto version = state_->cells.newest(cell)) {
         walked.versions.push_back(state_->kept(state_->head_of(*version).key, cell, *version));
+        bytes += version->place.bytes;
       }
     }
   }

@@ -71,19 +71,22 @@ EpochWords& PartitionServer::epoch_words() {
 
 bool PartitionServer::follow_primary() {
   const bool had_given_up = standby_->has_given_up();
-  const bool was_busy = standby_->step();
+  was_busy_ = standby_->step();
   if (standby_->has_given_up() && !had_given_up) note_given_up_(standby_->flaw());
-  return was_busy;
+  return was_busy_;
 }
 
 void PartitionServer::look_after_standby() {
-  using Standing = ShippingJournal::Standing;
   if (shipping_ == nullptr) return;
-  if (std::exchange(standing_, shipping_->standing()) != shipping_->standing()) {
-    primary_->note_standing(standing_, shipping_->standby_gave_up());
-  }
-  if (standing_ != Standing::alone || logged_.owes() || !primary_->find_another) return;
+  note_standing();
+  if (standing_ != ShippingJournal::Standing::alone || logged_.owes() || !primary_->find_another) return;
   if (const auto way = primary_->find_another()) shipping_->teach(*way, store_, primary_->retract_alone);
+  note_standing();
+}
+
+void PartitionServer::note_standing() {
+  const auto now = shipping_->standing();
+  if (std::exchange(standing_, now) != now) primary_->note_standing(now, shipping_->standby_gave_up());
 }
 
 }  // namespace farside::kv

@@ -87,6 +87,8 @@ class PartitionServer {
   [[nodiscard]] bool has_given_up() const { return standby_ && standby_->has_given_up(); }
   /// A standby that may be promoted.
   [[nodiscard]] bool is_full_standby() const { return standby_ && standby_->is_full() && !standby_->has_given_up(); }
+  /// A standby that found nothing in its ring when it looked last.
+  [[nodiscard]] bool has_nothing_to_follow() const noexcept { return !was_busy_; }
   /// What a primary's standby has; full, too, where there is none.
   [[nodiscard]] ShippingJournal::Standing standing() const noexcept { return standing_; }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
@@ -97,6 +99,7 @@ class PartitionServer {
   [[nodiscard]] std::unique_ptr<Journal> begin(const PrimaryServer& role);
   [[nodiscard]] std::unique_ptr<Journal> begin(const StandbyServer& role);
   bool follow_primary();
+  void note_standing();
   void look_after_standby();
 
   Fabric& fabric_;
@@ -111,6 +114,7 @@ class PartitionServer {
   std::optional<EpochWords> words_;
   std::optional<Standby> standby_;
   std::function<void(std::string_view)> note_given_up_;
+  bool was_busy_ = false;
   const std::unique_ptr<Journal> journal_;
   LoggedStore logged_;
   RequestHandler handler_;

@@ -26,10 +26,19 @@ void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, ne
   fabric_ = &fabric;
   memory_region_ = fabric.attach(peer(), welcome_.memory);
   bells_ = fabric.attach(peer(), welcome_.bells);
+  const std::uint64_t own = welcome_.self * sizeof(ControlWord);
+  const bool has_moved = epochs != nullptr && epochs->word<ControlWord>(own).load() != 0;
   const MutexLock lock(mutex_);
   link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
   epoch_when_joined_ = kLinkMessages.number_of<std::uint64_t>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
+  if (welcome_.is_standby && has_moved && epoch_when_joined_ == 0) {
+    throw constant_link().failure("the standby that served is gone, and the process in its place has nothing");
+  }
   memory_ = read_head(channel, deadline);
+}
+
+std::uint64_t ServerLink::identity() const {
+  return std::max<std::uint64_t>(key_id(welcome_.greeting.fabric).high, kIsAlone + 1);
 }
 
 std::unique_ptr<RemoteRegion> ServerLink::ship(net::SetupClock::time_point deadline) {
@@ -53,7 +62,7 @@ std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
 
 bool ServerLink::is_alone(Channel& channel) const {
   const Result<std::uint64_t> said = channel.load(alone(), fabric_->in(time_limits::kAskStanding));
-  return said.done() && said.value != 0;
+  return said.done() && said.value == kIsAlone;
 }
 
 bool ServerLink::ask_whether_gave_up(Channel& channel) {

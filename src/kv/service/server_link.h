@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/mutex.h"
+#include "kv/client/homes.h"
 #include "kv/protocol/server_memory.h"
 #include "kv/service/link_messages.h"
 #include "net/event_loop.h"
@@ -55,11 +56,16 @@ class ServerLink {
   /// The same, after the fabric has lost the standby: what was attached leads nowhere any more. The one that is in its
   /// place now has said `now`. Throws Error when that is another process.
   [[nodiscard]] std::unique_ptr<RemoteRegion> ship_again(const Welcome& now);
+  /// Ends the connection: a standby learns that it is not shipped to any more.
+  void hang_up() const noexcept { constant_link().hang_up(); }
   /// Nothing is shipped any more, and no client served.
   void leave() noexcept;
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
-  /// A primary's word: not 0 when it has been told that its standby is dead.
+  /// A primary's word: which standby may be promoted (`identity`); kIsAlone: none.
   [[nodiscard]] RemoteWord<ControlWord> alone() const { return bells_->word<ControlWord>(kAlone); }
+  /// Of this process of the server: not that of another one that had its place before or has it later, and not
+  /// kIsAlone.
+  [[nodiscard]] std::uint64_t identity() const;
   /// False also when it does not say.
   [[nodiscard]] bool is_alone(Channel& channel) const;
   /// A standby's word: its epoch. Not 0 when it serves, or is about to.
@@ -76,6 +82,7 @@ class ServerLink {
   static constexpr std::uint64_t kEpoch = 128;   ///< ControlWord
   static constexpr std::uint64_t kGaveUp = 192;  ///< ControlWord
   static constexpr std::uint64_t kBellsBytes = 256;
+  static constexpr std::uint64_t kIsAlone = Homes::kIsAlone;
 
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
   static void watch(net::EventLoop& loop, const std::shared_ptr<ServerLink>& link);

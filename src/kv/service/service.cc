@@ -74,11 +74,11 @@ PrimaryServer Service::ship_to_standby() {
   }
   to_standby_->join(*fabric_, *channel_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
+  bells_->word<ControlWord>(ServerLink::kAlone).store(to_standby_->identity());
   seeker_.emplace(*fabric_, secret_, options_.replica.standbys.at(options_.self), options_.self);
   return {
       .standby = {standbys_ring_.get(), to_standby_->bell()},
-      .is_standby_dead =
-          [this] { return options_.replica.is_standby_dead(options_.self, to_standby_->welcome().incarnation); },
+      .is_standby_dead = [this] { return is_standby_dead(); },
       .reach_again = [this] { return reach_standby_again(); },
       .note_standing = [this](ShippingJournal::Standing standing, bool gave_up) { note_standing(standing, gave_up); },
       .find_another = [this] { return find_another_standby(); },
@@ -89,6 +89,7 @@ PrimaryServer Service::ship_to_standby() {
 std::optional<ShippingJournal::Way> Service::find_another_standby() {
   auto found = seeker_->find();
   if (!found) return std::nullopt;
+  is_standby_replaced_ = false;
   to_standby_ = std::move(found->link);
   standbys_ring_ = std::move(found->ring);
   return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
@@ -100,7 +101,12 @@ std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   try {
     const ServerLink answers(options_.replica.standbys.at(options_.self), secret_,
                              net::SetupClock::now() + time_limits::kReachAgain);
-    standbys_ring_ = to_standby_->ship_again(answers.welcome());
+    // A process begins anew with nothing when what it was can never serve. Of another process others tell.
+    const Welcome& now = answers.welcome();
+    const Welcome& before = to_standby_->welcome();
+    is_standby_replaced_ =
+        now.has_nothing && now.incarnation == before.incarnation && now.greeting.fabric != before.greeting.fabric;
+    standbys_ring_ = to_standby_->ship_again(now);
   } catch (const Error& error) {
     log_.warn("the connection to " + whose + " broke, and there is no other yet: " + error.what());
     return std::nullopt;
@@ -113,8 +119,9 @@ void Service::note_standing(ShippingJournal::Standing standing, bool standby_gav
   const std::string server = "server " + std::to_string(options_.self);
   switch (standing) {
     case ShippingJournal::Standing::alone:
-      bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
+      bells_->word<ControlWord>(ServerLink::kAlone).store(ServerLink::kIsAlone);  // for which clients wait
       retracted_.reset();
+      to_standby_->hang_up();    // if it lives, it begins anew
       to_standby_->mark_lost();  // nothing of its memory is mapped any more
       log::warn("the standby of " + server +
                 (standby_gave_up ? " has given up, as the log of its node says in detail;" : " is gone;") +
@@ -128,7 +135,7 @@ void Service::note_standing(ShippingJournal::Standing standing, bool standby_gav
 // A reader that found it alone just before may rely on that for the time of a lease.
 bool Service::retract_alone() {
   if (!retracted_) {
-    bells_->word<ControlWord>(ServerLink::kAlone).store(0);
+    bells_->word<ControlWord>(ServerLink::kAlone).store(to_standby_->identity());
     channel_->local_fence();
     retracted_ = fabric_->now();
   }
@@ -157,7 +164,7 @@ std::optional<StandbySide> Service::standby_side() {
                          [this](PeerId peer, StandbySide::PrimaryIs what) {
                            const bool has_left =
                                what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
-                           primary_ = {peer, what, has_left};
+                           primary_ = {peer, what, fabric_->now(), has_left};
                          }};
 }
 
@@ -180,7 +187,9 @@ bool Service::take_primarys_access() {
     log::warn("the access of " + name + " could not be taken away in time");
     return false;
   }
-  log::warn(name + " is gone; its standby, which has the only copy of its keys now, takes its place");
+  const bool may_have_all = !options_.replica.has_nothing || server_.is_full_standby();
+  log::warn(name + (may_have_all ? " is gone; its standby, which has the only copy of its keys now, takes its place"
+                                 : " is gone, which was giving its standby a copy of its keys"));
   return true;
 }
 
@@ -205,11 +214,17 @@ Welcome Service::welcome() const {
           .longest_silence = options_.longest_silence};
 }
 
-// One that has nothing yet is of none when what it was being taught is interrupted.
+bool Service::is_standby_dead() const {
+  return is_standby_replaced_ || options_.replica.is_standby_dead(options_.self, to_standby_->welcome().incarnation);
+}
+
+// Its primary has hung up, and all that this had shipped until then is done: so it is known whether it has everything.
+// Its death is told by others, and may be told later.
 bool Service::is_of_no_use() const {
   if (!options_.replica.is_standby || server_.serves() || options_.replica.is_primary_dead(options_.self)) return false;
-  const bool is_interrupted = primary_ && primary_->is == StandbySide::PrimaryIs::gone && !server_.is_full_standby();
-  return server_.has_given_up() || is_interrupted;
+  const bool is_left = primary_ && primary_->is == StandbySide::PrimaryIs::gone &&
+                       fabric_->now() - primary_->since >= time_limits::kEnding && server_.has_nothing_to_follow();
+  return is_left && !server_.is_full_standby();
 }
 
 void Service::serve_until(const std::function<bool()>& ended) { server_.serve_until(ended); }

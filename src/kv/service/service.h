@@ -82,6 +82,7 @@ class Service {
   [[nodiscard]] std::optional<ShippingJournal::Way> find_another_standby();
   void note_standing(ShippingJournal::Standing standing, bool standby_gave_up);
   [[nodiscard]] bool retract_alone();
+  [[nodiscard]] bool is_standby_dead() const;
   [[nodiscard]] StandbyServer stand_by();
   [[nodiscard]] bool cut_off(PeerId client);
   [[nodiscard]] bool take_primarys_access();
@@ -100,13 +101,15 @@ class Service {
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
   std::optional<StandbySeeker> seeker_;
-  std::optional<Time> retracted_;  ///< when it was said that it is not alone any more; none: it is, or is not again
+  bool is_standby_replaced_ = false;  ///< its process has begun anew
+  std::optional<Time> retracted_;     ///< when it was said that it is not alone any more; none: it is, or is not again
   ThrottledLog log_;
   // For a standby.
   std::unique_ptr<Region> ring_;
   struct Primary {
     PeerId peer;
     StandbySide::PrimaryIs is;
+    Time since;
     bool has_left = false;
   };
   std::optional<Primary> primary_;  ///< once it ships

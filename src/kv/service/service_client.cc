@@ -141,17 +141,21 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel, Mai
   return made;
 }
 
-// No READ as long as the standby is there: this is asked after each answer of the primary. It may have been replaced
-// by a process that was given a copy; whether that is so, the primary says.
+// Asked after whatever came from the primary, which says by a word which standby it has: this process may not know yet
+// that the one that it has joined is gone, and that another one, which does not know this process, has been promoted.
 Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats) {
   const auto& [primary, standby] = links_.partitions[partition];
-  if (standby != nullptr && !standby->lost()) {
-    const bool gave_up = primary != nullptr && primary->lost() && standby->ask_whether_gave_up(channel);
+  const bool is_joined = standby != nullptr && !standby->lost();
+  if (primary == nullptr) return is_joined ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;
+  const Duration patience = is_joined ? time_limits::kReplySlice : time_limits::kAskStanding;
+  const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(patience));
+  if (named.done() && named.value == ServerLink::kIsAlone) return Homes::StandbyIs::gone;
+  if (is_joined && (!named.done() || named.value == standby->identity())) {
+    const bool gave_up = primary->lost() && standby->ask_whether_gave_up(channel);
     return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
   }
-  if (primary != nullptr && primary->is_alone(channel)) return Homes::StandbyIs::gone;
-  if (homes_ == nullptr || primary == nullptr) return Homes::StandbyIs::away;
-  const auto another = links_.renew_standby(partition);
+  if (homes_ == nullptr) return Homes::StandbyIs::away;
+  const auto another = links_.renew_standby(partition, standby);
   return another != nullptr && take_standby(partition, another, seats) ? Homes::StandbyIs::joined
                                                                        : Homes::StandbyIs::away;
 }
@@ -279,21 +283,27 @@ SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline
   return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + time_limits::kTry);
 }
 
-std::shared_ptr<ServerLink> ServiceClient::renew_standby(ServerNumber partition) {
-  const MutexLock lock(mutex_);
+// Another thread that connects at the moment is not waited for.
+std::shared_ptr<ServerLink> ServiceClient::renew_standby(ServerNumber partition,
+                                                         const std::shared_ptr<ServerLink>& former) {
+  if (!mutex_.try_lock()) return nullptr;
+  const MutexLock lock(mutex_, std::adopt_lock);
   Linked& linked = linked_[partition];
+  std::shared_ptr<ServerLink>& standby = linked.links.standby;
+  if (standby != nullptr && standby != former && !standby->lost()) return standby;
   const auto now = SetupClock::now();
-  if (linked.links.standby != nullptr && !linked.links.standby->lost()) return linked.links.standby;
   if (now < linked.next_try) return nullptr;
   linked.next_try = now + time_limits::kBetweenOpenings;
   if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
   try {
-    renew(linked.links.standby, *linked.channel, *standbys_, partition, now + service::time_limits::kFirstTry,
+    if (standby != nullptr && !standby->lost()) standby->mark_lost();  // the primary names another process
+    standby = nullptr;
+    renew(standby, *linked.channel, *standbys_, partition, now + service::time_limits::kFirstTry,
           now + time_limits::kTry);
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  return linked.links.standby;
+  return standby;
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
@@ -310,7 +320,9 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
                   false,
                   epochs_.get(),
                   welcome_.mailbox,
-                  [this](ServerNumber partition) { return renew_standby(partition); }};
+                  [this](ServerNumber partition, const std::shared_ptr<ServerLink>& former) {
+                    return renew_standby(partition, former);
+                  }};
   const MutexLock lock(mutex_);
   std::vector<std::future<PartitionLinks>> reached(servers());
   for (ServerNumber partition = 0; partition < servers(); ++partition) {

@@ -38,8 +38,9 @@ struct PoolLinks {
   bool are_all_needed = false;
   const Region* epochs;  ///< of this process, a word for each partition; null: there are no standbys
   MailboxShape shape;
-  /// A link to the partition's standby that is not lost; null: none can be had at the moment.
-  std::function<std::shared_ptr<ServerLink>(ServerNumber)> renew_standby{};
+  /// A link to the partition's standby that is not lost, and another one than `former`; null: none can be had at the
+  /// moment.
+  std::function<std::shared_ptr<ServerLink>(ServerNumber, const std::shared_ptr<ServerLink>& former)> renew_standby{};
 };
 
 /// The links of a session. Its mailboxes are closed when this is destroyed.
@@ -133,7 +134,8 @@ class ServiceClient {
 
  private:
   /// For a session, as PoolLinks::renew_standby: tries once a second.
-  [[nodiscard]] std::shared_ptr<ServerLink> renew_standby(ServerNumber partition);
+  [[nodiscard]] std::shared_ptr<ServerLink> renew_standby(ServerNumber partition,
+                                                          const std::shared_ptr<ServerLink>& former);
   /// By partition, those of these keys; none is needed where there are no keys.
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
   /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,
