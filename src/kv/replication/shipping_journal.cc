@@ -196,7 +196,7 @@ void ShippingJournal::teach(const Way& way, const Store& store, RetractAlone ret
   assert_that(standing_ == Standing::alone, "a server has one standby at a time");
   way_ = way;
   ring_ = ShippingRing::in(way.ring->bytes());
-  flushed_ = written_ = most_written_ = taken_ = 0;
+  flushed_ = written_ = most_written_ = taken_ = full_from_ = 0;
   doublings_ = 0;
   before_mending_ = {};
   standby_gave_up_ = false;
@@ -248,6 +248,7 @@ void ShippingJournal::finish_lesson() {
   const Store::Forgotten forgotten = store_->all_forgotten();
   Request end{.kind = RequestKind::use, .settled = forgotten.sessions, .timestamp = forgotten.keys};
   stage(ShippedPart::end_of_copy, {}, {}, end.encode());
+  full_from_ = flushed_ + staged_.size();
   standing_ = Standing::full;
 }
 

@@ -78,7 +78,10 @@ class ShippingJournal final : public Journal {
   [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
   bool step() override;
 
-  [[nodiscard]] Standing standing() const noexcept { return standing_; }
+  /// A standby counts as full when the end of its copy has been flushed.
+  [[nodiscard]] Standing standing() const noexcept {
+    return standing_ == Standing::full && flushed_ < full_from_ ? Standing::taught : standing_;
+  }
   /// For it lives, but could not follow.
   [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
 
@@ -131,6 +134,7 @@ class ShippingJournal final : public Journal {
   Standing standing_ = Standing::full;
   bool standby_gave_up_ = false;
   // Of a standby that is taught.
+  std::uint64_t full_from_ = 0;  ///< the place of the log behind the end of the copy
   const Store* store_ = nullptr;
   std::optional<StoreCopy> copy_{};  ///< none: all of it is staged
   RetractAlone retract_{};
