@@ -85,10 +85,10 @@ class Service {
   bool do_own(Channel& channel, std::uint64_t last);
   void do_copies(Channel& channel, std::span<const Copy> copies);
   [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
-  /// What is known of the ranks that a copy has part in. doubtful: one of them did not answer its last copy. given_up:
+  /// The standing of the ranks that a copy has part in. doubtful: one of them did not answer its last copy. given_up:
   /// and this one was issued before that ended, so it is not tried.
   enum class Standing : std::uint8_t { good, doubtful, given_up };
-  /// Of the copy that is next but `ahead`.
+  /// The standing of the copy that is next but `ahead`.
   [[nodiscard]] Standing standing(const Copy& copy, std::size_t ahead) const;
   void remove_first();
   void note_ends(std::span<const Status> ends);

@@ -35,7 +35,7 @@ constinit Next<int(Function*, void*, int, void*, ...)> next_clone("clone");
   next_clone.find();
 }
 
-// What a copy that clone makes is to do. Not on the caller's stack: that may be far.
+// The work of a copy that clone makes. Not on the caller's stack: that may be far.
 struct Start {
   Function* function;
   void* argument;

@@ -1,4 +1,5 @@
-// fork_window.h — the time in which copies of this process have far memory's addresses.
+// fork_window.h — the time in which copies of this process have far memory's addresses. Stands alone: hooks of several
+// files take the lock.
 #pragma once
 
 #include "held.h"

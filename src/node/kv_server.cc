@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenBeginnings{1};
 
-/// Of a node that has the part in the store which it had when the pool was started.
+/// The incarnation of a node that has the part in the store which it had when the pool was started.
 constexpr std::uint16_t kFirstIncarnation = 0;
 
 // farside up waits for a node as long as this goes on.
@@ -58,10 +58,17 @@ void KvServer::Running::run(const std::stop_token& stop) {
     const MutexLock lock(mutex_);
     if (service_ != nullptr) service_->wake();
   });
-  while (!stop.stop_requested()) {
-    service_->serve_until([&] { return stop.stop_requested() || service_->is_of_no_use(); });
-    if (!stop.stop_requested()) begin_anew(stop);
+  while (kv::Service* service = present()) {
+    service->serve_until([&] { return stop.stop_requested() || service->is_of_no_use(); });
+    if (stop.stop_requested()) return;
+    begin_anew(stop);
   }
+}
+
+// It is changed by this thread alone.
+kv::Service* KvServer::Running::present() {
+  const MutexLock lock(mutex_);
+  return service_.get();
 }
 
 void KvServer::Running::begin_anew(const std::stop_token& stop) {

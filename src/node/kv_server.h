@@ -41,6 +41,7 @@ class KvServer {
 
    private:
     void run(const std::stop_token& stop);
+    [[nodiscard]] kv::Service* present();
     /// Returns once there is another service, or at the end.
     void begin_anew(const std::stop_token& stop);
 
@@ -48,7 +49,7 @@ class KvServer {
     const net::Secret secret_;
     Mutex mutex_;
     std::condition_variable_any ends_;
-    std::unique_ptr<kv::Service> service_;  ///< changed by the thread alone, under the mutex
+    std::unique_ptr<kv::Service> service_ GUARDED_BY(mutex_);
     std::jthread thread_;
   };
 

@@ -74,7 +74,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
   return state.pager.base() + *begin;
 }
 
-// What lies there is discarded before it is anything else's, without the lock: that may take as long as a node does not
+// The pages are discarded before they are anything else's, without the lock: that may take as long as a node does not
 // answer.
 void Heap::deallocate(void* begin) noexcept {
   if (begin == nullptr) return;

@@ -67,7 +67,7 @@ void SlabReturns::ask(const Copy& copy, std::unique_ptr<Channel> channel) {
   doubtful_.push_back({copy, takes, std::move(channel)});
 }
 
-// What a lost node had is nothing of this client's any more.
+// A lost node has nothing of this client's any more.
 void SlabReturns::settle(Request request) {
   LentMemory& node = *request.copy.node;
   if (node.lost()) return;

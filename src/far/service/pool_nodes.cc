@@ -76,7 +76,7 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, net::SetupClock:
   return memory;
 }
 
-// Where it does not answer the others are asked for its address: its machine may have been replaced.
+// If it does not answer the others are asked for its address: its machine may have been replaced.
 std::shared_ptr<NodeLink> PoolNodes::connect(std::uint32_t node, net::SetupClock::time_point deadline) {
   const std::string address = addresses_->at(node);
   try {

@@ -59,7 +59,7 @@ class AtomicWriter {
     Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
     Answer ended = Answer::done;     ///< the same of commits and aborts
   };
-  /// What several puts have to do with one server.
+  /// The part of one server in several puts.
   struct Together {
     std::vector<Message> requests{};                ///< that go there as one message, not sent yet
     std::vector<UnderWay*> puts{};                  ///< whose these are
@@ -86,7 +86,7 @@ class AtomicWriter {
   /// False: it is to be begun again.
   [[nodiscard]] bool conclude(const UnderWay& put);
   void add(ServerNumber server, Message message, UnderWay& put, Deadline deadline);
-  /// What was added for that server.
+  /// Sends all that was added for that server.
   void send(ServerNumber server, Deadline deadline);
   /// Takes the answers that come soon, and those that do not come by the deadline as unknown.
   void take_answers(Deadline deadline);

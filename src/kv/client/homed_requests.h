@@ -36,7 +36,7 @@ class HomedRequests final : public Requests {
     std::deque<Asked> unanswered{};
   };
 
-  /// What is known of the oldest unanswered request.
+  /// The state of the oldest unanswered request.
   struct Came {
     Outcome outcome;
     bool is_trusted;  ///< of a reply

@@ -24,8 +24,8 @@ struct KeyIdHash {
 
 [[nodiscard]] KeyId key_id(std::string_view key);
 
-/// Of what is written, and of what is decoded: servers refuse longer keys in requests and records. The errors of
-/// key_id.cc and resp/client.cc, and the documents, name it.
+/// The limit of what is written, and of what is decoded: servers refuse longer keys in requests and records. The errors
+/// of key_id.cc and resp/client.cc, and the documents, name it.
 inline constexpr std::uint64_t kMaxKeyBytes = 64U << 10U;
 
 /// Throws UsageError on what is no key; `tried`: what was to be done with it.

@@ -226,7 +226,7 @@ bool ShippingJournal::teach_on() {
     go_alone();
     return false;
   }
-  // What is staged by now comes before the end: under steady changes there is always something.
+  // All that is staged by now comes before the end: under steady changes there is always something.
   if (!copy_ && staged_.size() <= kMaxCopiedAhead) finish_lesson();
   return is_on || copy_.has_value();
 }

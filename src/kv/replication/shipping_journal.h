@@ -59,7 +59,7 @@ class ShippingJournal final : public Journal {
   ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
                   const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
 
-  /// What the standby has.
+  /// The share that the standby has.
   enum class Standing : std::uint8_t {
     full,   ///< all that was kept
     alone,  ///< there is none: it is dead, or has given up
@@ -133,7 +133,7 @@ class ShippingJournal final : public Journal {
   Duration before_mending_{};
   Standing standing_ = Standing::full;
   bool standby_gave_up_ = false;
-  // Of a standby that is taught.
+  // For a standby that is taught.
   std::uint64_t full_from_ = 0;  ///< the place of the log behind the end of the copy
   const Store* store_ = nullptr;
   std::optional<StoreCopy> copy_{};  ///< none: all of it is staged

@@ -135,7 +135,7 @@ class RespClient {
   void take(RespReply& reply);
   void obey_alone(Request& request, RespReply& reply);
   void obey_held(RespReply& reply);
-  /// Of the servers that it needs when it is obeyed, which may be later.
+  /// The worst of the servers that it needs when it is obeyed, which may be later.
   [[nodiscard]] SilentServers::Worst worst_to(const Request& request) const;
   [[nodiscard]] SilentServers::Worst worst_now(const Request& request) const;
   [[nodiscard]] std::string why_not(const Request& request) const;

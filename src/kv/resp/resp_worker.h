@@ -96,8 +96,8 @@ class RespWorker {
     std::vector<std::size_t> ended{};  // puts; guarded by lanes_mutex_
     std::thread relieved{};
   };
-  /// Of two servers that stop at once: one may wait for a get, another for a put. What they wait for is not asked for
-  /// meanwhile (SilentServers).
+  /// For two servers that stop at once: of each one may wait for a get, another for a put. What they wait for is not
+  /// asked for meanwhile (SilentServers).
   static constexpr std::size_t kSpareLanes = 4;
 
   /// Null: it was disconnected.

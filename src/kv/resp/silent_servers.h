@@ -23,7 +23,7 @@ class SilentServers {
     perhaps,  ///< it is being found out
     no,       ///< it has been silent for as long as the limit
   };
-  /// What the servers that a call needs answer: the worst, and whose it is unless all answer.
+  /// The answers of the servers that a call needs: the worst, and whose it is unless all answer.
   struct Worst {
     Answers answers = Answers::yes;
     std::uint32_t server = 0;
@@ -33,7 +33,7 @@ class SilentServers {
 
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
   [[nodiscard]] Answers to(Use use, std::uint32_t server) const;
-  /// Of calls that need all servers, for whatever.
+  /// The same for calls that need all servers, for whatever.
   [[nodiscard]] Worst of_all() const;
 
   /// It keeps such a call waiting.

@@ -89,7 +89,7 @@ class PartitionServer {
   [[nodiscard]] bool is_full_standby() const { return standby_ && standby_->is_full() && !standby_->has_given_up(); }
   /// A standby that found nothing in its ring when it looked last.
   [[nodiscard]] bool has_nothing_to_follow() const noexcept { return !was_busy_; }
-  /// What a primary's standby has; full, too, where there is none.
+  /// The share that a primary's standby has; full, too, if there is none.
   [[nodiscard]] ShippingJournal::Standing standing() const noexcept { return standing_; }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
   [[nodiscard]] EpochWords& epoch_words();

@@ -63,8 +63,8 @@ class ServerLink {
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
   /// A primary's word: which standby may be promoted (`identity`); kIsAlone: none.
   [[nodiscard]] RemoteWord<ControlWord> alone() const { return bells_->word<ControlWord>(kAlone); }
-  /// Of this process of the server: not that of another one that had its place before or has it later, and not
-  /// kIsAlone.
+  /// The number of this process of the server: not that of another one that had its place before or has it later, and
+  /// not kIsAlone.
   [[nodiscard]] std::uint64_t identity() const;
   /// False also when it does not say.
   [[nodiscard]] bool is_alone(Channel& channel) const;

@@ -396,7 +396,7 @@ bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
   return epoch.done() && epoch.value != 0;
 }
 
-// Where it does not answer the other servers are asked for its address: its machine may have been replaced.
+// If it does not answer the other servers are asked for its address: its machine may have been replaced.
 void ServiceClient::renew(std::shared_ptr<ServerLink>& link, Channel& channel, const service::KnownAddresses& addresses,
                           ServerNumber server, SetupClock::time_point answer_by, SetupClock::time_point deadline) {
   if (link != nullptr && !link->lost()) return;

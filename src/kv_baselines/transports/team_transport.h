@@ -47,7 +47,7 @@ class TeamTransport {
   [[nodiscard]] std::unique_ptr<kv::Inbox> open_inbox(Channel& channel);
   /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
   [[nodiscard]] std::unique_ptr<kv::Requests> open_requests(Channel& channel, std::uint32_t number);
-  /// Of mailboxes: that of this rank's session `session` at a server.
+  /// Among mailboxes: that of this rank's session `session` at a server.
   [[nodiscard]] kv::MailboxEnd end_of_server(std::uint32_t session, kv::ServerNumber server);
 
  private:
