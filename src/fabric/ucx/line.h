@@ -10,8 +10,8 @@
 
 namespace farside {
 
-/// A lifeline, which we opened to the service worker of a peer and whose failure is
-/// the peer's end, or a guest, which a channel of a peer opened to us.
+/// A lifeline, which we opened to the service worker of a peer and whose failure is the peer's end, or a guest, which a
+/// channel of a peer opened to us.
 struct UcxEngine::Line {
   Line(UcxEngine& owner, std::shared_ptr<UcxPeer> lifeline)
       : engine(owner), identity(lifeline->identity), lifeline_of(std::move(lifeline)) {}

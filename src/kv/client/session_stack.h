@@ -1,5 +1,5 @@
 // session_stack.h — a session, assembled with what it stands on: its channel, the way its requests go, and where the
-// servers' memories are. The links are injected: a pool's (service/service_client.h) or those of a team's ranks.
+// servers' memories are. The links are injected: a pool's (service/session_links.h) or those of a team's ranks.
 //
 // Thread safety: one thread at a time.
 #pragma once
