@@ -112,15 +112,16 @@ void SocketServer::keep(Channel& channel) {
 
 void SocketServer::admit() {
   Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const int error = errno;
+  const MutexLock lock(mutex_);
   if (!client) {
-    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-      log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
+    if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
+      log_.warn("cannot accept a program: " + std::string(std::strerror(error)));
       return rest();
     }
   } else if (!net::is_of_this_user(client)) {
     log_.warn("a program of another user was turned away");
   } else {
-    const MutexLock lock(mutex_);
     const int number = client.get();
     assert_that(!clients_.contains(number), "a descriptor number is that of one open client");
     // Taken in first: once the socket is armed, another worker may be looking for it.

@@ -43,7 +43,7 @@ class SocketServer {
   void keep(Channel& channel);
   void admit();
   /// Has nothing accepted for a while.
-  void rest();
+  void rest() REQUIRES(mutex_);
   void serve(Channel& channel, int client);
   void load(Channel& channel, Visit visit, const cache::BlockKey& key);
   /// Nothing when the client is to be parted with.
@@ -60,9 +60,9 @@ class SocketServer {
   Fd stop_;   // an eventfd that stays readable once it is set: every worker sees it
   Fd pause_;  // a timer; readable when the listener is to be listened at again
   Fd events_;
-  Backoff<std::chrono::milliseconds> rests_{net::time_limits::kFirstRest, net::time_limits::kMaxRest};  // of one worker
   const std::size_t most_clients_;
   Mutex mutex_;
+  Backoff<std::chrono::milliseconds> rests_ GUARDED_BY(mutex_){net::time_limits::kFirstRest, net::time_limits::kMaxRest};
   std::map<int, Fd> clients_ GUARDED_BY(mutex_);  // by descriptor number; a client's worker alone uses its socket
   LoadQueue loads_;
   ThrottledLog log_;

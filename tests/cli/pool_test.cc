@@ -281,7 +281,8 @@ TEST_F(PoolTest, OutlivesTheReaderOfItsMessagesAndItsSupervisor) {
     return status().dump().find("the coordinator, in the process of farside up") != std::string::npos;
   };
   EXPECT_TRUE(eventually(lack_the_coordinator));  // of which they have written
-  for (const auto& node : status().at("nodes")) EXPECT_EQ(node.at("state"), "up");
+  const nlohmann::json after = status();
+  for (const auto& node : after.at("nodes")) EXPECT_EQ(node.at("state"), "up");
   EXPECT_EQ(node_processes(), nodes);
   EXPECT_EQ(farside({"down"}).code(), 0);
   EXPECT_THAT(runtime_files(), IsEmpty());

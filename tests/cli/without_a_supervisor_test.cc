@@ -36,7 +36,8 @@ class WithoutASupervisor : public PoolTest {
   }
   void expect_well(const std::vector<std::uint32_t>& restarts) {
     EXPECT_TRUE(eventually([&] { return farside({"status"}).code() == 0; })) << status().dump(2) << log();
-    for (const auto& node : status().at("nodes")) EXPECT_EQ(node.at("restarts"), restarts.at(node.at("node")));
+    const nlohmann::json after = status();
+    for (const auto& node : after.at("nodes")) EXPECT_EQ(node.at("restarts"), restarts.at(node.at("node")));
   }
   void expect_end() {
     EXPECT_EQ(farside({"down"}).code(), 0);

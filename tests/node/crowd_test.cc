@@ -62,7 +62,7 @@ TEST_P(NodeSocketCrowd, HarmsNoOtherClient) {
   EXPECT_TRUE(eventually([&] { return SocketProbe(node_socket()).read_file(file()) == kContent; }));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_THAT(logged_lines() - lines_before, AllOf(Ge(1), Le(seconds + 1)));
+  EXPECT_THAT(logged_lines() - lines_before, AllOf(Ge(1), Le(seconds + 1))) << log();
 }
 
 }  // namespace
