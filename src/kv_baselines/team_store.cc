@@ -31,7 +31,7 @@ TeamStore::TeamStore(team::Team& team, const TeamStoreOptions& options)
       transport_(team, transport_options(options)) {
   if (has_standbys()) {
     rings_ = team.allocate("kv rings of standbys", options.ring_bytes);
-    epochs_ = team.allocate("kv epochs", epoch_offset(2 * options.servers));
+    epochs_ = team.allocate("kv epochs", epoch_offset(options.seats() + 1));
   }
   if (serves()) begin_to_serve();
   if (team.barrier(team.fabric().in(kSetUp)) != Outcome::done) {
@@ -59,14 +59,15 @@ void TeamStore::begin_to_serve() {
 
 kv::ServerRole TeamStore::role() {
   if (is_standby()) return stand_by();
-  if (has_standbys()) return ship_to_standby();
+  if (has_standbys()) return ship_to(standby_of(partition()));
   return kv::SoleServer{options_.journal};
 }
 
-kv::PrimaryServer TeamStore::ship_to_standby() {
+kv::PrimaryServer TeamStore::ship_to(std::optional<team::Rank> standby) {
   using Way = kv::ShippingJournal::Way;
   using Standing = kv::ShippingJournal::Standing;
-  own_standby_ = standby_of(partition());
+  own_standby_ = standby.value_or(team_.rank());
+  own_alone().store(standby ? identity(*standby) : kv::Homes::kIsAlone);
   const auto way = [this] { return Way{&rings_->of(own_standby_)}; };
   const auto reach_again = [this, way] {
     const bool reached = options_.reach_again && options_.reach_again(own_standby_);
@@ -74,16 +75,17 @@ kv::PrimaryServer TeamStore::ship_to_standby() {
   };
   const auto find_another = [this, way]() -> std::optional<Way> {
     const team::Rank spare = spare_of(partition());
-    if (!options_.has_spares || own_standby_ == spare || !team_.alive(spare)) return std::nullopt;
+    const bool is_one = options_.has_spares && own_standby_ != spare && !is_spare();
+    if (!is_one || !team_.alive(spare) || !options_.ship(spare, team_.rank())) return std::nullopt;
     own_standby_ = spare;
     return way();
   };
-  return {.standby = way(),
+  return {.standby = standby ? std::optional(way()) : std::nullopt,
           .is_standby_dead = [this] { return team_.has_died(own_standby_); },
           .reach_again = reach_again,
           .note_standing =
               [this](Standing standing, bool) {
-                if (standing == Standing::alone) own_alone().store(1);
+                if (standing == Standing::alone) own_alone().store(kv::Homes::kIsAlone);
               },
           .find_another = find_another,
           .retract_alone = [this] { return retract_alone(); },
@@ -92,7 +94,7 @@ kv::PrimaryServer TeamStore::ship_to_standby() {
 
 bool TeamStore::retract_alone() {
   if (!retracted_since_) {
-    own_alone().store(0);
+    own_alone().store(identity(own_standby_));
     channel_->local_fence();
     retracted_since_ = team_.fabric().now();
   }
@@ -106,23 +108,24 @@ kv::StandbyServer TeamStore::stand_by() {
   };
   std::optional<kv::EpochWords::Leases> leases;
   if (options_.lease) {
-    leases = kv::EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(partition())), *options_.lease};
+    leases = kv::EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(seat())), *options_.lease};
   }
-  const team::Rank primary = primary_of(partition());
+  if (!is_spare()) primary_ = primary_of(partition());
   return {.ring = rings_->local(),
           .begins = is_spare() ? kv::ShippedLog::Begins::empty : kv::ShippedLog::Begins::full,
           .leases = leases,
           .cut_off = cut_off,
-          .is_primary_dead = [this, primary] { return team_.has_died(primary); },
-          .take_primarys_access = [cut_off, primary] { return cut_off(primary); },
+          .is_primary_dead = [this] { return primary_ && team_.has_died(*primary_); },
+          .take_primarys_access = [this, cut_off] { return cut_off(*primary_); },
           .note_given_up = [](std::string_view) {},  // has_given_up is asked
+          .promoted = ship_to(std::nullopt),
           .timeouts = options_.telling};
 }
 
 // All ranks: sessions as well as servers believe the primary until then.
 void TeamStore::tell_at_promotion(kv::EpochWords& words) {
   for (team::Rank rank = 0; rank < team_.size(); ++rank) {
-    if (rank != team_.rank()) words.add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
+    if (rank != team_.rank()) words.add(epochs_->of(rank).word<ControlWord>(epoch_offset(seat())));
   }
 }
 
@@ -172,8 +175,15 @@ std::unique_ptr<kv::MailboxRequests> TeamStore::open_seats(Channel& channel, std
   return std::make_unique<kv::MailboxRequests>(team_.fabric(), channel, ends, options_.mailbox, options_.waking);
 }
 
-struct TeamStore::Standbys {
-  std::vector<team::Rank> ranks;
+struct TeamStore::Known {
+  /// The seats of those that have been joined.
+  struct Servers {
+    kv::ServerNumber primary;
+    std::optional<kv::ServerNumber> standby;
+    std::uint64_t moves = 0;
+  };
+
+  std::vector<Servers> partitions;
   Channel& channel;
   std::uint32_t session;
   bool is_for_session;
@@ -181,60 +191,86 @@ struct TeamStore::Standbys {
   kv::Homes* homes = nullptr;
 };
 
+// A server that asks the others takes nothing from their memory. It needs no lease, either: it takes nothing from a
+// primary that the standby has not.
+kv::Homes::Primary TeamStore::server(const Known& known, kv::ServerNumber seat) {
+  return {.memory = known.is_for_session ? read_head(seat) : kv::ServerMemory{},
+          .peer = transport_.rank_of(seat),
+          .alone = alone_of(seat)};
+}
+
+kv::Homes::Standby TeamStore::standby(const Known& known, kv::ServerNumber seat, std::uint64_t epoch) {
+  const team::Rank rank = transport_.rank_of(seat);
+  return {.promoted = server(known, seat),
+          .told = epochs_->local().word<ControlWord>(epoch_offset(seat)),
+          .epoch_when_asked = epoch,
+          .identity = identity(rank),
+          .epoch = epochs_->of(rank).word<ControlWord>(epoch_offset(seat))};
+}
+
 TeamStore::Homed TeamStore::find_homes(Channel& channel, std::uint32_t number, bool is_for_session) {
   std::vector<kv::Homes::Home> homes;
-  auto standbys = std::make_shared<Standbys>(Standbys{{}, channel, number, is_for_session});
+  auto known = std::make_shared<Known>(Known{{}, channel, number, is_for_session});
   for (kv::ServerNumber partition = 0; partition < options_.servers; ++partition) {
-    standbys->ranks.push_back(standby_of(partition));
-    homes.push_back({.primary = is_for_session ? read_head(partition) : kv::ServerMemory{},
-                     .standby = is_for_session ? read_head(options_.servers + partition) : kv::ServerMemory{},
-                     .primary_peer = primary_of(partition),
-                     .epoch = epochs_->local().word<ControlWord>(epoch_offset(partition))});
-    if (!is_for_session || !options_.lease) continue;  // a server takes nothing that its standby has not
-    homes.back().lease_source =
-        kv::Homes::LeaseSource{epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
-                               alone_of(partition), *options_.lease};
+    const kv::ServerNumber second = options_.servers + partition;
+    known->partitions.push_back({partition, second});
+    homes.push_back({.primary = server(*known, partition), .standby = standby(*known, second, 0)});
+    homes.back().standby->promoted.seat = 1;
+    if (is_for_session) homes.back().lease = options_.lease;
   }
   Homed homed{open_seats(channel, number), nullptr};
   homed.homes = std::make_unique<kv::Homes>(
       team_.fabric(), channel, std::move(homes),
-      [this, standbys](kv::ServerNumber partition) { return how_is_standby(*standbys, partition); },
+      [this, known](kv::ServerNumber partition) { return how_is_standby(*known, partition); },
       options_.replica_rules, options_.first_slice);
-  standbys->seats = homed.seats.get();
-  standbys->homes = homed.homes.get();
+  known->seats = homed.seats.get();
+  known->homes = homed.homes.get();
   return homed;
 }
 
 // A spare is joined when it is needed, and not before, unless the options say so.
-kv::Homes::StandbyIs TeamStore::how_is_standby(Standbys& standbys, kv::ServerNumber partition) {
+kv::Homes::StandbyIs TeamStore::how_is_standby(Known& known, kv::ServerNumber partition) {
   using StandbyIs = kv::Homes::StandbyIs;
-  team::Rank& standby = standbys.ranks.at(partition);
-  const team::Rank spare = spare_of(partition);
-  if (team_.alive(standby)) return StandbyIs::joined;
-  if (!options_.has_spares) return StandbyIs::gone;
-  const Result<std::uint64_t> alone = standbys.channel.load(alone_of(partition), team_.fabric().in(options_.ask_alone));
-  const bool is_alone = alone.done() && alone.value != 0;
+  Known::Servers& at = known.partitions.at(partition);
+  if (known.homes != nullptr && at.moves != known.homes->moves(partition)) {
+    at.moves = known.homes->moves(partition);
+    at.primary = *std::exchange(at.standby, std::nullopt);
+  }
+  const Result<std::uint64_t> named = known.channel.load(alone_of(at.primary), team_.fabric().in(options_.ask_alone));
+  const bool is_alone = named.done() && named.value == kv::Homes::kIsAlone;
   if (is_alone && !options_.joins_early) return StandbyIs::gone;
-  if (standby == spare) return StandbyIs::away;
-  const auto epoch = options_.join(spare, team_.rank());
-  if (!epoch && is_alone) return StandbyIs::gone;
-  if (!epoch) return team_.alive(spare) ? StandbyIs::joining : StandbyIs::away;
-  standby = spare;
-  standbys.seats->replace(options_.servers + partition,
-                          transport_.end_of_server(standbys.session, 2 * options_.servers + partition));
-  standbys.homes->set_standby(
-      partition, standbys.is_for_session ? read_head(2 * options_.servers + partition) : kv::ServerMemory{}, *epoch,
-      epochs_->of(spare).word<ControlWord>(epoch_offset(partition)));
-  return StandbyIs::joined;
+  if (at.standby && team_.alive(transport_.rank_of(*at.standby))) {
+    const bool is_named = !named.done() || named.value == identity(transport_.rank_of(*at.standby));
+    if (is_named) return StandbyIs::joined;
+  }
+  const kv::ServerNumber spare = 2 * options_.servers + partition;
+  if (!options_.has_spares) return StandbyIs::gone;
+  const auto otherwise = is_alone ? StandbyIs::gone : StandbyIs::away;
+  if (at.standby == spare || at.primary == spare || known.homes == nullptr) return otherwise;
+  const auto epoch = options_.join(transport_.rank_of(spare), team_.rank());
+  if (!epoch) return is_alone || !team_.alive(transport_.rank_of(spare)) ? otherwise : StandbyIs::joining;
+  const unsigned seat = 1 - known.homes->seat(partition);
+  known.seats->replace(seat * options_.servers + partition, transport_.end_of_server(known.session, spare));
+  kv::Homes::Standby another = standby(known, spare, *epoch);
+  another.promoted.seat = seat;
+  known.homes->set_standby(partition, another);
+  at.standby = spare;
+  return is_alone ? StandbyIs::gone : StandbyIs::joined;
 }
 
 std::optional<std::uint64_t> TeamStore::admit(team::Rank rank) { return joined_[rank]; }
 
+bool TeamStore::follow(team::Rank primary) {
+  if (primary_) return false;
+  primary_ = primary;
+  return true;
+}
+
 bool TeamStore::admit_all() {
   for (auto& [rank, epoch] : joined_) {
     if (epoch) continue;
-    server_->epoch_words().add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
-    epoch = server_->serves() ? kv::Standby::kEpoch : 0;
+    server_->epoch_words().add(epochs_->of(rank).word<ControlWord>(epoch_offset(seat())));
+    epoch = server_->epoch();
   }
   return false;
 }

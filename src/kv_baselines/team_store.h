@@ -21,7 +21,7 @@ namespace farside::kv_baselines {
 struct TeamStoreOptions {
   kv::ServerNumber servers = 1;  ///< ranks that follow each other
   std::uint32_t copies = 1;      ///< 2: as many ranks follow these, a standby of each
-  bool has_spares = false;       ///< and then as many, which take the places of standbys that have died
+  bool has_spares = false;       ///< and then as many, which become standbys of servers that have lost theirs
   team::Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank
   kv::StoreSettings store;
@@ -35,10 +35,12 @@ struct TeamStoreOptions {
   kv::TellingTimeouts telling{};
   kv::ReplyTimeouts replies{};                    ///< over mailboxes
   Duration first_slice = kv::Homes::kFirstSlice;  ///< of a wait for a primary that has a standby
-  /// Connects a primary to its standby again, whose connection broke; false: it cannot. None: nothing does.
+  /// Connects a server to its standby again, whose connection broke; false: it cannot. None: nothing does.
   std::function<bool(team::Rank standby)> reach_again{};
   /// With spares: `rank` joins that one (admit). Returns the spare's epoch then; none: it does not answer, or not yet.
   std::function<std::optional<std::uint64_t>(team::Rank spare, team::Rank rank)> join{};
+  /// With spares: `rank` ships its changes to that one from now on (follow).
+  std::function<bool(team::Rank spare, team::Rank rank)> ship{};
   bool joins_early = false;                           ///< a spare, also while the primary is alone
   Duration revoke_limit = std::chrono::seconds(5);    ///< of one attempt to take a process's access away
   Duration ask_alone = std::chrono::milliseconds(1);  ///< for a primary to say whether it is alone
@@ -63,7 +65,9 @@ class TeamStore {
   /// On a rank that is a spare: that rank is told when it serves, from when this returns the spare's epoch on, which
   /// its own thread has said. Thread safety: as the simulator's.
   std::optional<std::uint64_t> admit(team::Rank rank);
-  /// On a rank that is a primary: what its standby has.
+  /// On a rank that is a spare: its primary; once. False: it has one. Thread safety: as the simulator's.
+  bool follow(team::Rank primary);
+  /// On a rank that serves: what its standby has.
   [[nodiscard]] kv::ShippingJournal::Standing standing() const { return server_->standing(); }
   /// On a rank that is a standby, or a spare.
   [[nodiscard]] bool is_full_standby() const { return server_->is_full_standby(); }
@@ -73,14 +77,18 @@ class TeamStore {
  private:
   void begin_to_serve();
   [[nodiscard]] kv::ServerRole role();
-  [[nodiscard]] kv::PrimaryServer ship_to_standby();
+  /// With a standby, or alone.
+  [[nodiscard]] kv::PrimaryServer ship_to(std::optional<team::Rank> standby);
   [[nodiscard]] kv::StandbyServer stand_by();
   [[nodiscard]] bool retract_alone();
   bool admit_all();
   void tell_at_promotion(kv::EpochWords& words);
-  /// The standby of each partition as one session or server knows it.
-  struct Standbys;
-  [[nodiscard]] kv::Homes::StandbyIs how_is_standby(Standbys& standbys, kv::ServerNumber partition);
+  /// The servers of each partition as one session or server knows them.
+  struct Known;
+  [[nodiscard]] kv::Homes::StandbyIs how_is_standby(Known& known, kv::ServerNumber partition);
+  /// The server in `seat`, as a session that has joined it knows it.
+  [[nodiscard]] kv::Homes::Primary server(const Known& known, kv::ServerNumber seat);
+  [[nodiscard]] kv::Homes::Standby standby(const Known& known, kv::ServerNumber seat, std::uint64_t epoch);
   void reach_other_servers();
   [[nodiscard]] kv::ServerMemory read_head(kv::ServerNumber seat);
   /// For a session, with where the servers' memories are.
@@ -89,18 +97,13 @@ class TeamStore {
     std::unique_ptr<kv::Homes> homes;
   };
   [[nodiscard]] Homed find_homes(Channel& channel, std::uint32_t number, bool is_for_session);
-  [[nodiscard]] static std::uint64_t epoch_offset(kv::ServerNumber partition) {
-    return partition * sizeof(ControlWord);
+  [[nodiscard]] static std::uint64_t epoch_offset(kv::ServerNumber seat) { return seat * sizeof(ControlWord); }
+  [[nodiscard]] std::uint64_t alone_offset() const { return epoch_offset(options_.seats()); }
+  [[nodiscard]] RemoteWord<ControlWord> alone_of(kv::ServerNumber seat) const {
+    return epochs_->of(transport_.rank_of(seat)).word<ControlWord>(alone_offset());
   }
-  [[nodiscard]] std::uint64_t alone_offset(kv::ServerNumber partition) const {
-    return epoch_offset(options_.servers + partition);
-  }
-  [[nodiscard]] RemoteWord<ControlWord> alone_of(kv::ServerNumber partition) const {
-    return epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition));
-  }
-  [[nodiscard]] LocalWord<ControlWord> own_alone() const {
-    return epochs_->local().word<ControlWord>(alone_offset(partition()));
-  }
+  [[nodiscard]] LocalWord<ControlWord> own_alone() const { return epochs_->local().word<ControlWord>(alone_offset()); }
+  [[nodiscard]] static std::uint64_t identity(team::Rank rank) { return kv::Homes::kIsAlone + 1 + rank; }
   /// To primaries and standbys. Over mailboxes alone there are these.
   [[nodiscard]] std::unique_ptr<kv::MailboxRequests> open_seats(Channel& channel, std::uint32_t number);
 
@@ -122,10 +125,11 @@ class TeamStore {
   std::unique_ptr<team::SymmetricRegion> memory_;
   TeamTransport transport_;
   std::unique_ptr<team::SymmetricRegion> rings_;  ///< where the primary of a standby writes its changes
-  std::unique_ptr<team::SymmetricRegion>
-      epochs_;  ///< of each partition; then, with leases, of each that its primary is alone
+  /// On each rank a word of each seat, by which that tells its epoch; then which standby it has itself.
+  std::unique_ptr<team::SymmetricRegion> epochs_;
   // State of a rank that serves.
-  team::Rank own_standby_ = 0;                                 ///< of a primary
+  team::Rank own_standby_ = 0;                                 ///< unless it is alone
+  std::optional<team::Rank> primary_;                          ///< of a standby, once it ships
   std::optional<Time> retracted_since_;                        ///< it has a standby again
   std::map<team::Rank, std::optional<std::uint64_t>> joined_;  ///< of a spare: with its epoch then; none: it will
   std::unique_ptr<Channel> channel_;

@@ -99,38 +99,34 @@ KvServer::KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOpti
     standbys_.emplace(pool, team, kv::kStandbyName, 1 + 2 * team.size());  // after kv's ports, and those of far
     serve_copies(service, team);
   } else {
-    primary_ = std::make_unique<Running>(service, pool_secret());
+    first_ = std::make_unique<Running>(service, pool_secret());
   }
 }
 
-// The standby first: its primary, on another node, waits for it. A node that was started again has no part of its own:
-// its successor serves what it had.
+// The standby first: its primary, on another node, waits for it. A node that was started again begins with nothing in
+// both of its seats: of the two partitions it was one server, and the other one teaches it what there is.
 void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team) {
   const team::Rank size = team.size();
-  const auto standby_of = [size](team::Rank rank) { return (rank + 1) % size; };
+  const auto rank_of = [size](kv::ServerNumber partition, unsigned seat) { return (partition + seat) % size; };
   const net::Secret secret = pool_secret();
-  kv::ServiceOptions primary = options;
+  kv::ServiceOptions first = options;
   for (team::Rank each = 0; each < size; ++each) {
-    primary.replica.standbys.push_back(standbys_->all().at(standby_of(each)));
+    first.replica.standbys.push_back(standbys_->all().at(rank_of(each, 1)));
   }
-  primary.replica.incarnation = team.incarnation();
-  primary.replica.is_primary_dead = [&team](team::Rank rank) { return team.has_died(rank, kFirstIncarnation); };
-  primary.replica.is_standby_dead = [&team, standby_of](team::Rank rank, std::uint16_t incarnation) {
-    return team.has_died(standby_of(rank), incarnation);
+  first.replica.incarnation = team.incarnation();
+  first.replica.has_nothing = team.incarnation() != kFirstIncarnation;
+  first.replica.is_dead = [&team, rank_of](kv::ServerNumber partition, unsigned seat, std::uint16_t incarnation) {
+    return team.has_died(rank_of(partition, seat), incarnation);
   };
-  kv::ServiceOptions standby = primary;
-  standby.self = (team.rank() + size - 1) % size;
-  standby.listen = standbys_->own();
-  standby.replica.is_standby = true;
-  standby.replica.has_nothing = team.incarnation() != kFirstIncarnation;
-  standby_ = std::make_unique<Running>(standby, secret);
-  if (team.incarnation() == kFirstIncarnation) {
-    primary_ = std::make_unique<Running>(primary, secret);
-    return;
+  kv::ServiceOptions second = first;
+  second.replica.seat = 1;
+  second.self = (team.rank() + size - 1) % size;
+  second.listen = standbys_->own();
+  second_ = std::make_unique<Running>(second, secret);
+  first_ = std::make_unique<Running>(first, secret);
+  if (first.replica.has_nothing) {
+    log::warn("this node was started again: the nodes beside it give it copies of its keys, and of theirs");
   }
-  log::warn(
-      "this node was started again: the node before it gives it a copy of its keys; those that this node had have "
-      "one copy, on the next node, until the pool is started again");
 }
 
 }  // namespace farside::node

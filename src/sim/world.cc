@@ -186,7 +186,9 @@ Outcome SimTeam::barrier(Deadline deadline) {
 
 std::uint64_t SimTeam::epoch() const { return world_.deaths_; }
 
+// One that was declared dead is told nothing any more.
 bool SimTeam::has_died(Rank rank) {
+  if (world_.declared_dead_.contains(fabric_.process())) return false;
   return fabric_.lost(rank) && !fabric_.is_broken(rank) && world_.is_decided_dead(fabric_.life_of(rank));
 }
 

@@ -30,7 +30,7 @@ class Pair {
   explicit Pair(const ReplicaRules& rules = {})
       : rules_(rules),
         journal_(
-            clock_, *channel_, {to_ring_.get()}, [this] { return is_standby_dead_; }, [] { return std::nullopt; },
+            clock_, *channel_, ShippingJournal::Way{to_ring_.get()}, [this] { return is_standby_dead_; }, [] { return std::nullopt; },
             rules),
         log_(std::in_place, *channel_, *ring_, *standby_, ShippedLog::Begins::full, rules) {}
 
@@ -60,7 +60,7 @@ class Pair {
     to_ring_ = attach();
     standby_.emplace(clock_, *channel_, *standbys_, kSettings);
     log_.emplace(*channel_, *ring_, *standby_, ShippedLog::Begins::empty, rules_);
-    journal_.teach({to_ring_.get()}, primary_, [] { return true; });
+    journal_.teach({to_ring_.get()}, primary_, 0, [] { return true; });
   }
   void pass(Duration duration) { clock_.pass(duration); }
 

@@ -115,7 +115,7 @@ class PartitionRun {
   void live(Rank rank) {
     const auto words = world_.team(rank).allocate("words", 128);
     const auto rings = world_.team(rank).allocate("rings", 2 * kShape.ring_bytes());
-    if (rank == kPrimary && shape_.is_alone) words->local().word<ControlWord>(kAlone).store(1);
+    if (rank == kStandby || (rank == kPrimary && shape_.is_alone)) words->local().word<ControlWord>(kAlone).store(1);
     if (rank == kStandby && shape_.serves) words->local().word<ControlWord>(kEpoch).store(1);
     const auto channel = world_.fabric(rank).open_channel();
     channel->local_fence();
@@ -144,15 +144,14 @@ class PartitionRun {
 
   void ask(Channel& channel, const team::SymmetricRegion& words, const team::SymmetricRegion& rings) {
     Fabric& fabric = world_.fabric(kSession);
-    Homes::Home home{.primary = {},
-                     .standby = {},
-                     .primary_peer = kPrimary,
-                     .epoch_when_asked = shape_.has_moved ? 1U : 0U,
-                     .epoch = words.local().word<ControlWord>(kEpoch)};
-    if (shape_.is_between_hosts) {
-      home.lease_source = Homes::LeaseSource{words.of(kStandby).word<ControlWord>(kEpoch),
-                                             words.of(kPrimary).word<ControlWord>(kAlone)};
-    }
+    Homes::Home home{
+        .primary = {.memory = {}, .peer = kPrimary, .alone = words.of(kPrimary).word<ControlWord>(kAlone)},
+        .standby = Homes::Standby{
+            .promoted = {.memory = {}, .peer = kStandby, .seat = 1, .alone = words.of(kStandby).word<ControlWord>(kAlone)},
+            .told = words.local().word<ControlWord>(kEpoch),
+            .epoch_when_asked = shape_.has_moved ? 1U : 0U,
+            .epoch = words.of(kStandby).word<ControlWord>(kEpoch)}};
+    if (shape_.is_between_hosts) home.lease = kv::kLease;
     auto standby_is = Homes::StandbyIs::joined;
     Homes homes(fabric, channel, {home}, [&standby_is](kv::ServerNumber) { return standby_is; });
     kv::MailboxRequests seats(fabric, channel, {end(rings, kPrimary, kPrimary), end(rings, kStandby, kStandby)}, kShape,

@@ -70,15 +70,20 @@ void on_a_session(const std::function<void(Side&)>& deed) {
     world.on(rank, [&, rank] {
       Fabric& fabric = world.fabric(rank);
       const auto words = world.team(rank).allocate("words", 128);
-      if (rank == kPrimary) words->local().word<ControlWord>(kAlone).store(1);
+      if (rank != kSession) words->local().word<ControlWord>(kAlone).store(1);
       if (rank != kSession) return fabric.sleep(2min);  // its memory stays
       const auto channel = fabric.open_channel();
       channel->local_fence();
       fabric.sleep(1ms);
-      Homes::Home home{
-          .primary = {}, .standby = {}, .primary_peer = kPrimary, .epoch = words->local().word<ControlWord>(kEpoch)};
-      home.lease_source = Homes::LeaseSource{words->of(kStandby).word<ControlWord>(kEpoch),
-                                             words->of(kPrimary).word<ControlWord>(kAlone)};
+      const Homes::Home home{
+          .primary = {.memory = {}, .peer = kPrimary, .alone = words->of(kPrimary).word<ControlWord>(kAlone)},
+          .standby = Homes::Standby{.promoted = {.memory = {},
+                                                 .peer = kStandby,
+                                                 .seat = 1,
+                                                 .alone = words->of(kStandby).word<ControlWord>(kAlone)},
+                                    .told = words->local().word<ControlWord>(kEpoch),
+                                    .epoch = words->of(kStandby).word<ControlWord>(kEpoch)},
+          .lease = kv::kLease};
       Homes homes(fabric, *channel, {home}, [](kv::ServerNumber) { return Homes::StandbyIs::joined; });
       Side side{fabric, world.wires(), *words, homes};
       deed(side);

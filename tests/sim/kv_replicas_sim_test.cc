@@ -217,6 +217,29 @@ void healing_too_late(KvScenario& scenario) {
   scenario.then = KvScenario::Then::dies_when_taught;
 }
 
+/// The primary dies, its standby, which serves, teaches a spare, and then dies as well.
+void healing_after_a_move(KvScenario& scenario) {
+  healing(scenario);
+  scenario.standby_dies = false;
+  scenario.server_dies = true;
+}
+
+/// The primary is only slow, and goes on.
+void healing_after_a_suspicion(KvScenario& scenario) {
+  healing_after_a_move(scenario);
+  scenario.server_dies = false;
+  scenario.is_suspected = true;
+  scenario.network.revoking_kills = false;
+}
+
+/// And the standby reaches all clients but one, which reaches the primary.
+void healing_apart(KvScenario& scenario) {
+  healing_after_a_suspicion(scenario);
+  scenario.rounds = 200;
+  scenario.lease = kShortLease;
+  scenario.is_apart = true;
+}
+
 /// One partition of little memory, with erasures, in which nothing stops.
 void full(KvScenario& scenario) {
   moving(scenario);
@@ -294,6 +317,11 @@ TEST(KvReplicasSim, MoveAlsoForAClientThatTheStandbyDoesNotReach) {
   expect_kept_as(apart_and_late, kSeeds / 3);
 }
 TEST(KvReplicasSim, AreMadeAgain) { EXPECT_GE(expect_taught_as(healing), 0.5); }
+TEST(KvReplicasSim, AreMadeAgainByAStandbyThatWasPromoted) {
+  EXPECT_GE(expect_taught_as(healing_after_a_move), 0.5);
+  EXPECT_GE(expect_taught_as(healing_after_a_suspicion), 0.5);
+  EXPECT_GE(expect_taught_as(healing_apart), 0.5);
+}
 TEST(KvReplicasSim, AreNotServedBeforeTheyAreWhole) { expect_kept_as(healing_too_late, kSeeds / 10); }
 TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kSeeds / 15); }
 

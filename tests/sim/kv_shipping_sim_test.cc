@@ -73,7 +73,7 @@ void with_journal(std::uint64_t bytes_per_s, const std::function<void(kv::Shippi
     const auto ring = fabric.attach(1, memory->handle());
     NarrowChannel channel(fabric, bytes_per_s);
     kv::ShippingJournal journal(
-        fabric, channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
+        fabric, channel, kv::ShippingJournal::Way{ring.get()}, [] { return false; }, [] { return std::nullopt; });
     use(journal, channel);
   });
   EXPECT_TRUE(world.run(std::chrono::hours(1)));
@@ -117,7 +117,7 @@ TEST(KvShipping, GoesOnWhenAFrameWasTakenBeforeItsLastByteWasWritten) {
     const auto ring = fabric.attach(1, memory->handle());
     const auto channel = fabric.open_channel();
     kv::ShippingJournal journal(
-        fabric, *channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
+        fabric, *channel, kv::ShippingJournal::Way{ring.get()}, [] { return false; }, [] { return std::nullopt; });
     const auto take = [&](std::uint64_t position) {
       const auto taken = ring->word<ControlWord>(kv::ShippingRing::kTaken);
       EXPECT_EQ(channel->store(taken, position, fabric.in(seconds(1))), Outcome::done);

@@ -43,8 +43,9 @@ struct KvScenario {
   bool has_standbys = false;
   bool is_suspected = false;  ///< the last server: its standby is told that it is dead, but it is only slow
   bool standby_dies = false;  ///< that of the first server
-  bool has_spares = false;    ///< which take the places of standbys that die
-  /// And the last server dies when its spare has all that it has, or else while that is taught.
+  bool has_spares = false;    ///< which become the standbys of servers that have lost theirs
+  /// And the last server, or the standby that has taken its place, dies when its spare has all that it has, or else
+  /// while that is taught.
   enum class Then : std::uint8_t { none, dies_when_full, dies_when_taught } then = Then::none;
   int breaks = 0;                      ///< of the connection from the last server to its standby
   Duration longest_relink{};           ///< until it is made anew
@@ -148,10 +149,10 @@ class KvWorld {
   }
   /// By operation and region; the words of rings and epochs apart. The count outlives this.
   void count_faults(FaultCount& count) {
-    count.call_places([servers = scenario_.servers](std::string_view region, std::uint64_t offset) {
+    count.call_places([seats = seats()](std::string_view region, std::uint64_t offset) {
       const std::string name(region);
       if (region.starts_with("kv rings")) return name + (offset == kv::ShippingRing::kTaken ? ": taken" : ": frames");
-      if (region == "kv epochs") return name + (offset < servers * sizeof(ControlWord) ? ": epoch" : ": alone");
+      if (region == "kv epochs") return name + (offset < seats * sizeof(ControlWord) ? ": epoch" : ": alone");
       return name;
     });
     world_.wires().count_faults(count);
@@ -195,6 +196,9 @@ class KvWorld {
       const bool is_there = world_.alive(spare) && sides_[spare] != nullptr;
       return is_there ? sides_[spare]->admit(joining) : std::nullopt;
     };
+    const auto ship = [this](team::Rank spare, team::Rank primary) {
+      return world_.alive(spare) && sides_[spare] != nullptr && sides_[spare]->follow(primary);
+    };
     return {.servers = scenario_.servers,
             .copies = scenario_.has_standbys ? 2U : 1U,
             .has_spares = scenario_.has_spares,
@@ -210,6 +214,7 @@ class KvWorld {
             .first_slice = scenario_.first_slice,
             .reach_again = reach_again,
             .join = join,
+            .ship = ship,
             .joins_early = rank % 2 == 0,
             .revoke_limit = scenario_.network.long_latency,
             .lease = scenario_.lease,
@@ -281,9 +286,11 @@ class KvWorld {
   void watch_teaching() {
     using Standing = kv::ShippingJournal::Standing;
     using Then = KvScenario::Then;
-    const team::Rank server = scenario_.servers - 1;
+    const team::Rank first = scenario_.servers - 1;
+    const bool has_moved = scenario_.server_dies || scenario_.is_suspected;
+    const team::Rank server = has_moved ? standby_of(first) : first;
     if (healed_ || !world_.alive(server)) return;
-    was_any_taught_ = was_any_taught_ || is_full(spare_of(server));
+    was_any_taught_ = was_any_taught_ || is_full(spare_of(first));
     const bool is_taught = sides_[server] != nullptr && sides_[server]->standing() == Standing::taught;
     const bool dies = (scenario_.then == Then::dies_when_full && was_any_taught_) ||
                       (scenario_.then == Then::dies_when_taught && is_taught);

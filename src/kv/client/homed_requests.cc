@@ -19,11 +19,11 @@ constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any netw
 HomedRequests::HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats)
     : fabric_(fabric), homes_(homes), seats_(seats), partitions_(homes.partitions()) {
   assert_that(seats.servers() == 2 * partitions_.size(), "each partition has two seats");
-  for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each].at_standby = homes.is_moved(each);
+  for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each] = {.moves = homes.moves(each), .seat = homes.seat(each)};
 }
 
 ServerNumber HomedRequests::seat(ServerNumber partition) const {
-  return partitions_[partition].at_standby ? servers() + partition : partition;
+  return partitions_[partition].seat * servers() + partition;
 }
 
 Outcome HomedRequests::from_seat(ServerNumber partition, Outcome outcome) {
@@ -72,6 +72,7 @@ HomedRequests::Came HomedRequests::wait_for_reply(ServerNumber partition, Deadli
   const auto& unanswered = partitions_[partition].unanswered;
   assert_that(!unanswered.empty(), "a reply is waited for when a request is unanswered");
   for (;;) {
+    (void)catch_up(partition, deadline);  // its mailbox at that seat may be another one soon
     if (unanswered.front().sent != Outcome::done) return {Outcome::done, true};
     const Deadline slice_end{std::min(deadline.at, fabric_.in(time_limits::kReplySlice).at)};
     const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
@@ -100,13 +101,19 @@ bool HomedRequests::has_reply(ServerNumber partition) {
 // The standby of a lost primary is waited for as long as it may serve this process.
 bool HomedRequests::is_loss_final(ServerNumber partition) const {
   const Partition& asked = partitions_[partition];
-  return asked.is_seat_lost && (asked.at_standby || !(homes_.is_moved(partition) || homes_.may_move(partition)));
+  return asked.is_seat_lost && asked.moves == homes_.moves(partition) && !homes_.is_moved(partition) &&
+         !homes_.may_move(partition);
 }
 
 bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
+  homes_.follow();
+  return catch_up(partition, deadline);
+}
+
+bool HomedRequests::catch_up(ServerNumber partition, Deadline deadline) {
   Partition& asked = partitions_[partition];
-  if (asked.at_standby || !homes_.has_moved(partition)) return false;
-  asked.at_standby = true;
+  if (std::exchange(asked.moves, homes_.moves(partition)) == homes_.moves(partition)) return false;
+  asked.seat = homes_.seat(partition);
   asked.is_seat_lost = false;
   for (Asked& each : asked.unanswered) {
     each.is_repeated = true;
@@ -116,11 +123,14 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
 }
 
 bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
-  while (!homes_.has_moved(partition) && homes_.may_move(partition) && fabric_.now() < deadline.at) {
+  const auto has_moved = [&] {
+    return homes_.is_moved(partition) || homes_.moves(partition) != partitions_[partition].moves;
+  };
+  while (!has_moved() && homes_.may_move(partition) && fabric_.now() < deadline.at) {
     fabric_.sleep(kLook);
     (void)homes_.is_trusted(partition, deadline);
   }
-  return homes_.has_moved(partition) && !partitions_[partition].at_standby;
+  return has_moved();
 }
 
 }  // namespace farside::kv

@@ -1,5 +1,6 @@
 // homed_requests.h — requests to whichever of a partition's two servers serves it (homes.h). What the primary has not
 // answered when the standby takes its place goes to the standby; that may have it already, as a client may ask twice.
+// So it is each time that the partition moves.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -14,7 +15,7 @@ namespace farside::kv {
 
 class HomedRequests final : public Requests {
  public:
-  /// `seats`: to the primary of each partition, by number, then to the standby of each. Both outlive this.
+  /// `seats`: to seat 0 of each partition, by number, then to seat 1 of each. Both outlive this.
   HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats);
 
   [[nodiscard]] ServerNumber servers() const override { return homes_.partitions(); }
@@ -28,11 +29,12 @@ class HomedRequests final : public Requests {
   struct Asked {
     Message request;
     bool is_repeated = false;      ///< it may have been done by a server that did not answer
-    Outcome sent = Outcome::done;  ///< to the standby; of one that failed there is no reply
+    Outcome sent = Outcome::done;  ///< to where the partition has moved; of one that failed there is no reply
   };
   struct Partition {
-    bool at_standby = false;
-    bool is_seat_lost = false;  ///< the one that is asked
+    std::uint64_t moves = 0;    ///< that have been followed
+    unsigned seat = 0;          ///< that is asked
+    bool is_seat_lost = false;  ///< that one
     std::deque<Asked> unanswered{};
   };
 
@@ -47,8 +49,10 @@ class HomedRequests final : public Requests {
   [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
   /// Returns `outcome`, and records the loss of that seat if it is peer_lost.
   Outcome from_seat(ServerNumber partition, Outcome outcome);
-  /// To the standby, if it serves by now: all that is not answered goes there. True if it was done.
+  /// To the standby, if it serves by now: all that is not answered goes there. True if the partition has moved.
   bool follow(ServerNumber partition, Deadline deadline);
+  /// The same, if others have followed before.
+  bool catch_up(ServerNumber partition, Deadline deadline);
   /// Waits for the standby to take over. False: it will not, or the time is up.
   bool await_move(ServerNumber partition, Deadline deadline);
 

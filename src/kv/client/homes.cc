@@ -1,6 +1,7 @@
 #include "kv/client/homes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -21,10 +22,18 @@ Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStand
       how_is_standby_(std::move(how_is_standby)),
       rules_(rules),
       first_slice_(first_slice),
-      followed_(homes_.size()),
+      moves_(homes_.size()),
       leases_(homes_.size()) {
-  for (const Home& home : homes_) memories_.push_back(home.primary);
-  (void)follow();
+  for (const Home& home : homes_) memories_.push_back(home.primary.memory);
+  follow();
+}
+
+std::uint64_t Homes::moves() const { return std::accumulate(moves_.begin(), moves_.end(), std::uint64_t{0}); }
+
+// A server that has been deposed says the epoch in which it served.
+bool Homes::is_moved(ServerNumber partition) const {
+  const auto& [primary, standby, lease] = homes_[partition];
+  return standby && std::max(standby->epoch_when_asked, standby->told.load()) > primary.epoch;
 }
 
 bool Homes::will_move(ServerNumber partition) const { return is_lost(partition) && has_standby(partition); }
@@ -37,85 +46,74 @@ bool Homes::has_standby(ServerNumber partition) const {
 bool Homes::may_move(ServerNumber partition) const {
   const Lease& lease = leases_[partition];
   const bool is_alone = lease.is_alone && fabric_.now() < *lease.until;
-  return !followed_[partition] && !is_alone && has_standby(partition);
-}
-
-bool Homes::has_moved(ServerNumber partition) const {
-  if (followed_[partition]) return true;
-  if (!is_moved(partition)) return false;
-  const StandbyIs standby = how_is_standby_(partition);
-  return standby == StandbyIs::joined || standby == StandbyIs::gone;
+  return !is_alone && has_standby(partition);
 }
 
 bool Homes::is_trusted(ServerNumber partition, Deadline deadline) {
-  if (is_moved(partition)) return has_moved(partition);
-  if (homes_[partition].lease_source) return has_lease(partition, deadline);
+  if (is_moved(partition)) return true;  // of the primary nothing is taken any more
+  if (homes_[partition].lease) return has_lease(partition, deadline);
   const StandbyIs standby = how_is_standby_(partition);
   return standby == StandbyIs::joined || standby == StandbyIs::gone;
 }
 
 // A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
-// begins then. So does a primary that is alone before it has a standby again which may be promoted.
+// begins then. Another one that the primary is given is full when such a lease is over, as the primary named this one.
+// So is one that a primary which is alone is given.
 bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
-  const Time now = fabric_.now();
-  Lease& mine = leases_[partition];
-  if (mine.until && now < *mine.until) return true;
-  const Duration lease = homes_[partition].lease_source->lease;
-  if (mine.is_alone) mine.is_alone = ask_whether_alone(partition, deadline);
-  if (!mine.is_alone) {
-    (void)how_is_standby_(partition);  // it may be another one, which is joined then
-    if (const auto epoch = ask_epoch(partition, deadline)) {
-      homes_[partition].epoch_when_asked = *epoch;
-      mine.until = now + lease;
-      return *epoch == 0;
-    }
-    mine.is_alone = ask_whether_alone(partition, deadline);
-  }
-  if (mine.is_alone) mine.until = now + lease;
-  return mine.is_alone || !rules_.looks_at_the_lease;
-}
-
-// Half of the time that is left, so that there is some to ask the primary. With too short a limit no request is
-// answered on a slow network.
-std::optional<std::uint64_t> Homes::ask_epoch(ServerNumber partition, Deadline deadline) {
-  const auto& source = *homes_[partition].lease_source;
-  int& doublings = leases_[partition].doublings;
-  const Time now = fabric_.now();
-  const Duration patience = std::min((source.lease / 4) * (1 << doublings), (deadline.at - now) / 2);
-  const Result<std::uint64_t> answer = channel_.load(source.epoch, {now + patience});
-  doublings = answer.done() ? 0 : std::min(doublings + 1, kMaxDoublings);
-  return answer.done() ? std::optional(answer.value) : std::nullopt;
-}
-
-bool Homes::ask_whether_alone(ServerNumber partition, Deadline deadline) {
-  const auto& source = *homes_[partition].lease_source;
-  const Result<std::uint64_t> said =
-      channel_.load(source.alone, {std::min(deadline.at, fabric_.in(source.lease / 4).at)});
-  return said.done() && said.value == kIsAlone;
-}
-
-void Homes::set_standby(ServerNumber partition, const ServerMemory& memory, std::uint64_t epoch_when_joined,
-                        std::optional<RemoteWord<ControlWord>> epoch) {
   Home& home = homes_[partition];
-  assert_that(!followed_[partition], "a partition that is served by its standby gets no other one");
-  home.standby = memory;
-  home.epoch_when_asked = epoch_when_joined;
-  if (home.lease_source && epoch) home.lease_source->epoch = *epoch;
+  Lease lease = leases_[partition];
+  const Time now = fabric_.now();
+  if (lease.until && now < *lease.until) return true;
+  const bool asks_standby = home.standby && !lease.is_alone;
+  const auto epoch = asks_standby ? ask(*home.standby->epoch, partition, deadline) : std::nullopt;
+  if (epoch && *epoch != 0) {
+    home.standby->epoch_when_asked = *epoch;
+    return false;
+  }
+  const auto named = ask(*home.primary.alone, partition, deadline);
+  const bool is_named = home.standby && named == home.standby->identity;
+  lease.is_alone = named == kIsAlone;
+  if (lease.is_alone || (is_named && epoch)) lease.until = now + *home.lease;
+  lease.doublings = named && (epoch || !asks_standby) ? 0 : std::min(lease.doublings + 1, kMaxDoublings);
+  leases_[partition] = lease;
+  const bool has_lease = lease.until && now < *lease.until;
+  if (named && !has_lease) (void)how_is_standby_(partition);  // perhaps another one, which is joined then
+  return has_lease || !rules_.looks_at_the_lease;
+}
+
+// Half of the time that is left, so that there is some to ask the other server. With too short a limit no request is
+// answered on a slow network.
+std::optional<std::uint64_t> Homes::ask(RemoteWord<ControlWord> word, ServerNumber partition, Deadline deadline) {
+  const Duration first = *homes_[partition].lease / 4;
+  const Duration patience = std::min(first * (1 << leases_[partition].doublings), (deadline.at - fabric_.now()) / 2);
+  const Result<std::uint64_t> said = channel_.load(word, fabric_.in(patience));
+  return said.done() ? std::optional(said.value) : std::nullopt;
+}
+
+void Homes::set_standby(ServerNumber partition, const Standby& standby) {
+  Home& home = homes_[partition];
+  assert_that(standby.promoted.seat != home.primary.seat, "a partition's two servers have two seats");
+  home.standby = standby;
   leases_[partition] = {};
 }
 
-bool Homes::follow() {
-  bool any = false;
+void Homes::follow() {
   for (ServerNumber partition = 0; partition < homes_.size(); ++partition) {
-    if (followed_[partition] || !has_moved(partition)) continue;
-    memories_[partition] = homes_[partition].standby;
-    followed_[partition] = any = true;
+    if (!is_moved(partition)) continue;
+    Home& home = homes_[partition];
+    const std::uint64_t epoch = std::max(home.standby->epoch_when_asked, home.standby->told.load());
+    home.primary = home.standby->promoted;
+    home.primary.epoch = epoch;
+    home.standby.reset();
+    memories_[partition] = home.primary.memory;
+    leases_[partition] = {};
+    ++moves_[partition];
   }
-  return any;
 }
 
 // A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
+  (void)follow();  // with the places that were remembered before requests have followed
   for (Duration slice = homes_.first_slice();;) {
     const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome outcome = inner_.find(searches, candidates, until);
@@ -137,7 +135,8 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
 }
 
 bool HomedSource::follow() {
-  if (!homes_.follow()) return false;
+  homes_.follow();
+  if (std::exchange(moves_, homes_.moves()) == homes_.moves()) return false;
   inner_.forget_places();
   return true;
 }

@@ -1,11 +1,12 @@
 // homes.h — which of a partition's two servers a session reads and asks: the primary, until the standby has told this
-// process that it serves instead, by a word in this process's own memory (docs/protocols/kv_replication.md).
+// process that it serves instead, by a word in this process's own memory (docs/protocols/kv_replication.md). From then
+// on that one is the primary, which may be given a standby in its turn.
 //
 // The rule by which a primary that was only slow serves no client: the word is read *after* the bytes came from the
 // primary. If it was 0, the standby did not serve when they were taken.
 //
 // Between hosts the standby may be unable to write the word. There the session must have a lease as well, at that
-// moment: it has asked the standby a short while ago, by a READ, and it did not serve.
+// moment: it has asked both a short while ago, by READs; the primary named that standby, which did not serve.
 //
 // A primary that has lost its standby says that it is alone, and needs neither then: on one host while it says so, and
 // between hosts for the time of a lease. It may be given another standby (ShippingJournal::teach), which the session
@@ -32,31 +33,39 @@ namespace farside::kv {
 
 class Homes {
  public:
+  static constexpr std::uint64_t kIsAlone = 1;
+
   enum class StandbyIs : std::uint8_t {
     joined,   ///< it would tell this process
     joining,  ///< it will; until then the primary is not to be trusted
     gone,     ///< there is none at the moment: the primary has just said that it is alone
     away,     ///< unknown; then the primary is not to be trusted either
   };
-  /// The words that are READ to check a lease.
-  struct LeaseSource {
-    RemoteWord<ControlWord> epoch;  ///< in the standby's memory
-    RemoteWord<ControlWord> alone;  ///< in the primary's: kIsAlone while it has no standby that may be promoted
-    Duration lease = kLease;
+  /// A server of the partition.
+  struct Primary {
+    ServerMemory memory;
+    PeerId peer;
+    unsigned seat = 0;        ///< of the two; the other one is its standby's
+    std::uint64_t epoch = 0;  ///< since which it serves
+    /// In its memory: the identity of the standby that may be promoted, or kIsAlone. Needed between hosts.
+    std::optional<RemoteWord<ControlWord>> alone{};
+  };
+  /// As which it is known when it is promoted, and how it tells that.
+  struct Standby {
+    Primary promoted;
+    LocalWord<ControlWord> told;           ///< in this process's memory; the standby's to write: its epoch
+    std::uint64_t epoch_when_asked = 0;    ///< when it was joined, or later; 0: it did not serve
+    std::uint64_t identity = 0;             ///< as its primary names it
+    std::optional<RemoteWord<ControlWord>> epoch{};  ///< in its own memory. Needed between hosts
   };
   /// One partition's.
   struct Home {
-    ServerMemory primary;
-    ServerMemory standby;
-    PeerId primary_peer;
-    std::uint64_t epoch_when_asked = 0;         ///< when it was joined, or later
-    LocalWord<ControlWord> epoch;               ///< in this process's memory; the standby's to write
-    std::optional<LeaseSource> lease_source{};  ///< between hosts
+    Primary primary;
+    std::optional<Standby> standby{};  ///< that has been joined
+    std::optional<Duration> lease{};   ///< between hosts
   };
   /// May join another standby than before: then it calls `set_standby`.
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
-
-  static constexpr std::uint64_t kIsAlone = 1;
 
   /// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
   /// on.
@@ -66,16 +75,16 @@ class Homes {
         const ReplicaRules& rules = {}, Duration first_slice = kFirstSlice);
 
   /// Another process is the partition's standby, and this process has joined it.
-  void set_standby(ServerNumber partition, const ServerMemory& memory, std::uint64_t epoch_when_joined,
-                   std::optional<RemoteWord<ControlWord>> epoch);
+  void set_standby(ServerNumber partition, const Standby& standby);
 
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
-  [[nodiscard]] bool is_moved(ServerNumber partition) const {
-    const Home& home = homes_[partition];
-    return home.epoch_when_asked != 0 || home.epoch.load() != 0;
-  }
-  /// The same, and it is known where to: a standby may have told this process before it heard that it has joined it.
-  [[nodiscard]] bool has_moved(ServerNumber partition) const;
+  /// That of the partition's primary. Changes in `follow` alone, as do the following.
+  [[nodiscard]] unsigned seat(ServerNumber partition) const { return homes_[partition].primary.seat; }
+  /// How often it has changed.
+  [[nodiscard]] std::uint64_t moves(ServerNumber partition) const { return moves_[partition]; }
+  [[nodiscard]] std::uint64_t moves() const;
+  /// The standby has told that it serves.
+  [[nodiscard]] bool is_moved(ServerNumber partition) const;
   /// The primary is lost, and the standby will serve.
   [[nodiscard]] bool will_move(ServerNumber partition) const;
   /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
@@ -84,13 +93,13 @@ class Homes {
   /// that the standby serves; not so by the deadline, it may not be taken.
   [[nodiscard]] bool is_trusted(ServerNumber partition, Deadline deadline);
   [[nodiscard]] bool is_lost(ServerNumber partition) const {
-    return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
+    return !is_moved(partition) && fabric_.lost(homes_[partition].primary.peer);
   }
 
-  /// The partitions' memories when `follow` was called last.
+  /// Those of the primaries.
   [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
-  /// True if any has moved since.
-  bool follow();
+  /// Makes standbys that serve the primaries of their partitions.
+  void follow();
 
   [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
   [[nodiscard]] Duration first_slice() const noexcept { return first_slice_; }
@@ -98,10 +107,9 @@ class Homes {
  private:
   [[nodiscard]] bool has_standby(ServerNumber partition) const;
   [[nodiscard]] bool has_lease(ServerNumber partition, Deadline deadline);
-  /// Returns the epoch that the standby says. None: it does not answer.
-  [[nodiscard]] std::optional<std::uint64_t> ask_epoch(ServerNumber partition, Deadline deadline);
-  /// Whether the primary says that it is alone.
-  [[nodiscard]] bool ask_whether_alone(ServerNumber partition, Deadline deadline);
+  /// Returns what the word of one of the partition's servers says. None: that does not answer.
+  [[nodiscard]] std::optional<std::uint64_t> ask(RemoteWord<ControlWord> word, ServerNumber partition,
+                                                 Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;
@@ -110,7 +118,7 @@ class Homes {
   const ReplicaRules rules_;
   const Duration first_slice_;
   std::vector<ServerMemory> memories_;
-  std::vector<bool> followed_;
+  std::vector<std::uint64_t> moves_;
   struct Lease {
     std::optional<Time> until{};
     bool is_alone = false;  ///< the primary said so: until then no standby takes its place
@@ -123,7 +131,8 @@ class Homes {
 class HomedSource final : public VersionSource {
  public:
   /// `inner` reads `homes.memories()`.
-  HomedSource(Fabric& fabric, Homes& homes, VersionSource& inner) : fabric_(fabric), homes_(homes), inner_(inner) {}
+  HomedSource(Fabric& fabric, Homes& homes, VersionSource& inner)
+      : fabric_(fabric), homes_(homes), inner_(inner), moves_(homes.moves()) {}
 
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
 
@@ -136,6 +145,7 @@ class HomedSource final : public VersionSource {
   Fabric& fabric_;
   Homes& homes_;
   VersionSource& inner_;
+  std::uint64_t moves_;  ///< that have been followed
 };
 
 }  // namespace farside::kv

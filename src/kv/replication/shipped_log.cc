@@ -49,6 +49,7 @@ Answer ShippedLog::carry_out(const ShippedEntry& entry, const Request& request) 
     case ShippedPart::version: return replay_version_at(store_, request, entry.places);
     case ShippedPart::end_of_copy:
       store_.forget({request.timestamp, request.settled});
+      epoch_ = request.session;
       is_full_ = true;
       return Answer::done;
   }

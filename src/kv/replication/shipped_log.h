@@ -36,6 +36,8 @@ class ShippedLog {
   bool take_some();
   /// The store has all that the primary's has, but for what is still in the ring.
   [[nodiscard]] bool is_full() const noexcept { return is_full_; }
+  /// Since which the primary serves.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   /// False: something came that cannot be done, or is no change. The primary can see that in `taken`; what the store
   /// has is of no use any more.
   [[nodiscard]] bool is_sound() const noexcept { return flaw_.empty(); }
@@ -56,6 +58,7 @@ class ShippedLog {
   bool is_full_;
   const ReplicaRules rules_;
   std::uint64_t position_ = 0;
+  std::uint64_t epoch_ = 0;  ///< what the end of a copy said; 0, if none had to come
   Message piece_;
   Message entry_;  ///< as far as it has come
   std::string_view flaw_;

@@ -8,16 +8,20 @@
 
 namespace farside::kv {
 
-ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead,
-                                 ReachAgain reach_again, const ReplicaRules& rules, const ShippingTimeouts& timeouts)
+ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way,
+                                 IsDead is_standby_dead, ReachAgain reach_again, const ReplicaRules& rules,
+                                 const ShippingTimeouts& timeouts)
     : fabric_(fabric),
       channel_(channel),
-      way_(way),
-      ring_(ShippingRing::in(way.ring->bytes())),
       is_standby_dead_(std::move(is_standby_dead)),
       reach_again_(std::move(reach_again)),
       rules_(rules),
-      timeouts_(timeouts) {}
+      timeouts_(timeouts) {
+  if (!way) return;
+  way_ = *way;
+  ring_ = ShippingRing::in(way->ring->bytes());
+  standing_ = Standing::full;
+}
 
 void ShippingJournal::append(std::span<const std::byte> request, std::span<const TakenPlace> places) {
   stage(ShippedPart::change, places, {}, request);
@@ -192,7 +196,7 @@ void ShippingJournal::go_alone() {
 
 // ---- Teaching
 
-void ShippingJournal::teach(const Way& way, const Store& store, RetractAlone retract) {
+void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract) {
   assert_that(standing_ == Standing::alone, "a server has one standby at a time");
   way_ = way;
   ring_ = ShippingRing::in(way.ring->bytes());
@@ -202,6 +206,7 @@ void ShippingJournal::teach(const Way& way, const Store& store, RetractAlone ret
   standby_gave_up_ = false;
   standing_ = Standing::taught;
   store_ = &store;
+  epoch_ = epoch;
   retract_ = std::move(retract);
   give_up_at_ = fabric_.in(timeouts_.sync).at;
   next_lesson_ = fabric_.now();
@@ -246,7 +251,7 @@ bool ShippingJournal::ship_some() {
 void ShippingJournal::finish_lesson() {
   if (rules_.retracts_alone && !retract_()) return;
   const Store::Forgotten forgotten = store_->all_forgotten();
-  Request end{.kind = RequestKind::use, .settled = forgotten.sessions, .timestamp = forgotten.keys};
+  Request end{.kind = RequestKind::use, .session = epoch_, .settled = forgotten.sessions, .timestamp = forgotten.keys};
   stage(ShippedPart::end_of_copy, {}, {}, end.encode());
   full_from_ = flushed_ + staged_.size();
   standing_ = Standing::full;

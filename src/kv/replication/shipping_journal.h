@@ -5,8 +5,8 @@
 // had not given up when it was written, unless there is none (Standing). A connection that breaks while the standby
 // lives is made anew, to the same memory of the same process.
 //
-// A server that is alone may be given another standby, which has nothing yet: it is taught, that is, shipped a copy of
-// what the store has, and the changes that are made meanwhile. Nothing waits for it before its copy is full; if it does
+// A server that is alone may be given a standby that has nothing yet: it is taught, that is, shipped a copy of what the
+// store has, and the changes that are made meanwhile. Nothing waits for it before its copy is full; if it does
 // not follow until then, it is dropped.
 //
 // Thread safety: one thread at a time, that of the channel.
@@ -49,14 +49,14 @@ class ShippingJournal final : public Journal {
   using IsDead = std::function<bool()>;
   /// How the standby is reached.
   struct Way {
-    const RemoteRegion* ring;                      ///< the standby's
+    const RemoteRegion* ring = nullptr;                      ///< the standby's
     std::optional<RemoteWord<AtomicWord>> bell{};  ///< wakes it
   };
   /// Connects to the standby again after the fabric has lost it. None: no process answers, or another one than before.
   using ReachAgain = std::function<std::optional<Way>()>;
 
-  /// The ring is new. What `way` names stays until there is another way.
-  ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
+  /// The ring is new. What `way` names stays until there is another way. Without one it is alone.
+  ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way, IsDead is_standby_dead, ReachAgain reach_again,
                   const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
 
   /// The share that the standby has.
@@ -69,8 +69,9 @@ class ShippingJournal final : public Journal {
   using RetractAlone = std::function<bool()>;
 
   /// Requires: it is alone, and all that was appended is kept. The standby behind `way` has nothing. `store`, whose
-  /// changes these are, outlives this. `retract` is called before the standby counts as full, until it returns true.
-  void teach(const Way& way, const Store& store, RetractAlone retract);
+  /// changes these are, outlives this, and has been served since `epoch`. `retract` is called before the standby counts
+  /// as full, until it returns true.
+  void teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract);
 
   void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
   void append_gone(std::span<const GoneKey> keys) override;
@@ -118,8 +119,8 @@ class ShippingJournal final : public Journal {
 
   Fabric& fabric_;
   Channel& channel_;
-  Way way_;
-  ShippingRing ring_;
+  Way way_{};  ///< unless it is alone
+  ShippingRing ring_{};
   const IsDead is_standby_dead_;
   const ReachAgain reach_again_;
   const ReplicaRules rules_;
@@ -131,11 +132,12 @@ class ShippingJournal final : public Journal {
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
   int doublings_ = 0;
   Duration before_mending_{};
-  Standing standing_ = Standing::full;
+  Standing standing_ = Standing::alone;
   bool standby_gave_up_ = false;
   // For a standby that is taught.
   std::uint64_t full_from_ = 0;  ///< the place of the log behind the end of the copy
   const Store* store_ = nullptr;
+  std::uint64_t epoch_ = 0;
   std::optional<StoreCopy> copy_{};  ///< none: all of it is staged
   RetractAlone retract_{};
   Time give_up_at_{};

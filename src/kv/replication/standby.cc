@@ -5,7 +5,7 @@
 namespace farside::kv {
 
 bool Standby::step() {
-  if (serves_ || has_given_up()) return false;
+  if (serves() || has_given_up()) return false;
   return is_primary_dead_() ? take_over() : log_.take_some();
 }
 
@@ -18,8 +18,9 @@ bool Standby::take_over() {
     return false;
   }
   commit_what_is_prepared_here_alone();
-  words_.write(kEpoch);
-  serves_ = true;
+  const std::uint64_t epoch = log_.epoch() + 1;
+  words_.write(epoch);
+  epoch_ = epoch;
   return true;
 }
 

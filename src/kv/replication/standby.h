@@ -18,9 +18,6 @@ namespace farside::kv {
 
 class Standby {
  public:
-  /// The epoch of a standby that serves. (Until then it is 0, the primary's.)
-  static constexpr std::uint64_t kEpoch = 1;
-
   /// As the authority on deaths reports for certain: it never tells both servers that the other is dead.
   using IsDead = std::function<bool()>;
   /// After true nothing that the primary posts, or has posted, takes effect in this process's memory.
@@ -39,7 +36,9 @@ class Standby {
 
   /// Follows the primary, and takes its place when it is dead. True if there was anything to do.
   bool step();
-  [[nodiscard]] bool serves() const noexcept { return serves_; }
+  [[nodiscard]] bool serves() const noexcept { return epoch_ != 0; }
+  /// Since which it serves: the one after its primary's. 0: it does not.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   /// It has all that its primary has, or what came has it.
   [[nodiscard]] bool is_full() const noexcept { return log_.is_full(); }
   /// It could not follow, and will never serve.
@@ -58,7 +57,7 @@ class Standby {
   const IsDead is_primary_dead_;
   const TakeAccess take_primarys_access_;
   const ReplicaRules rules_;
-  bool serves_ = false;
+  std::uint64_t epoch_ = 0;
   std::string_view flaw_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "base/assert.h"
 #include "kv/protocol/time_limits.h"
-#include "kv/replication/standby.h"
 
 namespace farside::kv {
 
@@ -45,7 +44,7 @@ ServiceClients::Refusal Clients::handle(ServiceClients::Number number, const std
   if ((kind == LinkKind::join) == (found != clients_.end())) return "it joins twice, or not first";
   switch (kind) {
     case LinkKind::join: join(number, decode_join(message)); return {};
-    case LinkKind::ship: return ship(number, found->second);
+    case LinkKind::ship: return ship(number, found->second, kLinkMessages.number_of<std::uint16_t>(message));
     case LinkKind::leave: note_primary(found->second, StandbySide::PrimaryIs::leaving); return {};
     case LinkKind::open:
       if (found->second.mailboxes.size() == kMaxMailboxes) return "it has too many mailboxes";
@@ -62,32 +61,32 @@ ServiceClients::Refusal Clients::handle(ServiceClients::Number number, const std
 void Clients::join(ServiceClients::Number number, const Join& join) {
   const PeerId peer = peers_.connect(fabric_, join.fabric);
   clients_.emplace(number, Client{peer, fabric_.life(peer)});
-  if (standby_ != nullptr) return join_standby(number, peer, join.epochs);
+  if (standby_ != nullptr) return join_standby(number, peer, join.told);
   connected_.say(number, encode_joined(0));
 }
 
 // It has joined when this server would tell it that it serves.
-void Clients::join_standby(ServiceClients::Number number, PeerId peer, const std::string& epochs) {
-  const std::uint64_t own = welcome_.self * sizeof(ControlWord);
+void Clients::join_standby(ServiceClients::Number number, PeerId peer, const std::string& told) {
   std::shared_ptr<std::unique_ptr<RemoteRegion>> region;  // shared, for tasks are copied
-  if (!epochs.empty()) {
-    region = std::make_shared<std::unique_ptr<RemoteRegion>>(fabric_.attach(peer, epochs));
-    (void)(*region)->word<ControlWord>(own);  // throws unless it is there
+  if (!told.empty()) {
+    region = std::make_shared<std::unique_ptr<RemoteRegion>>(fabric_.attach(peer, told));
+    (void)(*region)->word<ControlWord>(0);  // throws unless it is there
   }
-  tasks_.post([this, number, region, own] {
+  tasks_.post([this, number, region] {
     if (region != nullptr) {
-      standby_->words.add((*region)->word<ControlWord>(own));
-      epochs_.emplace(number, std::move(*region));
+      standby_->words.add((*region)->word<ControlWord>(0));
+      told_.emplace(number, std::move(*region));
     }
-    loop_.post([this, number, epoch = standby_->serves() ? Standby::kEpoch : 0] {
+    loop_.post([this, number, epoch = standby_->epoch()] {
       if (clients_.contains(number)) connected_.say(number, encode_joined(epoch));
     });
   });
 }
 
-ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& client) {
-  if (standby_ == nullptr || has_primary_) return "it ships its changes to who does not want them";
-  has_primary_ = client.is_primary = true;
+ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& client, std::uint16_t incarnation) {
+  if (standby_ == nullptr || has_primary_) return "it ships its changes to a server that follows no primary, or another";
+  has_primary_ = true;
+  client.is_primary = incarnation;
   note_primary(client, StandbySide::PrimaryIs::shipping);
   connected_.say(number, encode_shipping(standby_->ring.handle()));
   return {};
@@ -96,7 +95,9 @@ ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& cli
 void Clients::note_primary(const Client& client, StandbySide::PrimaryIs what) {
   if (!client.is_primary) return;
   assert_that(standby_ != nullptr, "only a standby has a primary");
-  tasks_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
+  tasks_.post([this, primary = StandbySide::Primary{client.peer, *client.is_primary}, what] {
+    standby_->note_primary(primary, what);
+  });
 }
 
 void Clients::open(ServiceClients::Number number, Client& client, const OpenRequest& request) {
@@ -139,9 +140,9 @@ void Clients::part(ServiceClients::Number number) {
   }
   tasks_.post([this, number, client] {
     for (const Number mailbox : client.mailboxes) end(mailbox);
-    if (const auto epochs = epochs_.find(number); epochs != epochs_.end()) {
-      standby_->words.remove(*epochs->second);
-      epochs_.erase(epochs);
+    if (const auto told = told_.find(number); told != told_.end()) {
+      standby_->words.remove(*told->second);
+      told_.erase(told);
     }
     if (client.is_primary) return;  // whose access may have to be taken away under this number
     inbox_.forget(client.peer);

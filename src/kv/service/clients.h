@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,9 +31,13 @@ namespace farside::kv {
 struct StandbySide {
   const Region& ring;  ///< for its primary
   EpochWords& words;   ///< of the serving thread, as are
-  std::function<bool()> serves;
+  std::function<std::uint64_t()> epoch;
   enum class PrimaryIs : std::uint8_t { shipping, leaving, gone };  ///< gone: its socket is closed
-  std::function<void(PeerId, PrimaryIs)> note_primary;              ///< its number is never another's
+  struct Primary {
+    PeerId peer;  ///< never another's
+    std::uint16_t incarnation;
+  };
+  std::function<void(Primary, PrimaryIs)> note_primary;
 };
 
 class Clients final : private service::ServiceClients::Handler {
@@ -51,7 +56,7 @@ class Clients final : private service::ServiceClients::Handler {
     PeerId peer;
     PeerLife life;
     std::set<Number> mailboxes{};
-    bool is_primary = false;  ///< that ships its changes to this standby
+    std::optional<std::uint16_t> is_primary{};  ///< that ships its changes to this standby: of that incarnation
   };
   /// The memory and the number of a mailbox.
   struct Served {
@@ -67,8 +72,9 @@ class Clients final : private service::ServiceClients::Handler {
                                                         const std::string& message) override;
   void part(service::ServiceClients::Number number) override;
   void join(service::ServiceClients::Number number, const Join& join);
-  void join_standby(service::ServiceClients::Number number, PeerId peer, const std::string& epochs);
-  [[nodiscard]] service::ServiceClients::Refusal ship(service::ServiceClients::Number number, Client& client);
+  void join_standby(service::ServiceClients::Number number, PeerId peer, const std::string& told);
+  [[nodiscard]] service::ServiceClients::Refusal ship(service::ServiceClients::Number number, Client& client,
+                                                      std::uint16_t incarnation);
   void note_primary(const Client& client, StandbySide::PrimaryIs what);
   void open(service::ServiceClients::Number number, Client& client, const OpenRequest& request);
   [[nodiscard]] bool close(Client& client, Number mailbox);
@@ -94,7 +100,7 @@ class Clients final : private service::ServiceClients::Handler {
 
   // For the serving thread.
   std::map<Number, Served> served_;
-  std::map<service::ServiceClients::Number, std::unique_ptr<RemoteRegion>> epochs_;
+  std::map<service::ServiceClients::Number, std::unique_ptr<RemoteRegion>> told_;
 
   service::ServiceClients connected_;  // last: they may come from its construction on
 };

@@ -6,7 +6,7 @@ std::string Welcome::encode() const {
   Encoder out = kLinkMessages.begin(LinkKind::welcome);
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
-  out.number(static_cast<std::uint64_t>(grace.count())).number(self).choice(is_standby);
+  out.number(static_cast<std::uint64_t>(grace.count())).number(self).number(static_cast<std::uint8_t>(seat));
   out.number(incarnation).choice(has_nothing);
   out.number(static_cast<std::uint32_t>(longest_silence.count()));
   out.number(static_cast<ServerNumber>(servers.size()));
@@ -25,7 +25,7 @@ Welcome decode_welcome(std::string_view message) {
   welcome.mailbox.slot_bytes = in.number<std::uint32_t>();
   welcome.grace = Duration(in.number<std::uint64_t>());
   welcome.self = in.number<ServerNumber>();
-  welcome.is_standby = in.flag();
+  welcome.seat = in.number<std::uint8_t>();
   welcome.incarnation = in.number<std::uint16_t>();
   welcome.has_nothing = in.flag();
   welcome.longest_silence = std::chrono::milliseconds(in.number<std::uint32_t>());
@@ -34,8 +34,8 @@ Welcome decode_welcome(std::string_view message) {
   while (!in.rest().empty()) welcome.standbys.push_back(in.text());
   in.expect(welcome.self < servers, "its number is not that of a server");
   in.expect(welcome.standbys.size() == (welcome.standbys.empty() ? 0 : servers), "some servers have no standby");
-  in.expect(!welcome.is_standby || !welcome.standbys.empty(), "it is a standby where there are none");
-  in.expect(!welcome.has_nothing || welcome.is_standby, "it has nothing, and is no standby");
+  in.expect(welcome.seat < 2, "its partition has no such seat");
+  in.expect(!welcome.follows() || !welcome.standbys.empty(), "it is a standby where there are none");
   return welcome;
 }
 
@@ -64,19 +64,21 @@ Opened decode_opened(std::string_view message) {
   return opened;
 }
 
-std::string Join::encode() const { return kLinkMessages.begin(LinkKind::join).text(fabric).text(epochs).take(); }
+std::string Join::encode() const { return kLinkMessages.begin(LinkKind::join).text(fabric).text(told).take(); }
 
 Join decode_join(std::string_view message) {
   Decoder in = kLinkMessages.fields_of(message, LinkKind::join);
   Join join;
   join.fabric = in.text();
-  join.epochs = in.text();
+  join.told = in.text();
   in.expect_end();
   return join;
 }
 
 std::string encode_joined(std::uint64_t epoch) { return kLinkMessages.begin(LinkKind::joined).number(epoch).take(); }
-std::string encode_ship() { return kLinkMessages.begin(LinkKind::ship).take(); }
+std::string encode_ship(std::uint16_t incarnation) {
+  return kLinkMessages.begin(LinkKind::ship).number(incarnation).take();
+}
 std::string encode_shipping(std::string_view ring) { return kLinkMessages.begin(LinkKind::shipping).text(ring).take(); }
 std::string encode_leave() { return kLinkMessages.begin(LinkKind::leave).take(); }
 std::string encode_close(std::uint64_t mailbox) { return kLinkMessages.begin(LinkKind::close).number(mailbox).take(); }

@@ -3,12 +3,12 @@
 //
 //   welcome ←   at once: what the server is, and where its memory is
 //   join    →   how the client is reached, and where a standby may tell it that it serves
-//   joined  ←   whether it does
+//   joined  ←   since which epoch it does, if it does
 //   open    →   a mailbox: where replies go
 //   opened  ←   and where requests go
 //   close   →   a mailbox, which the client uses no more
 //   refused ←   why; the end
-//   ship    →   from a primary to its standby
+//   ship    →   from a primary to its standby: its incarnation
 //   shipping ←  where its changes go
 //   leave   →   it ships no more, and serves no client
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace farside::kv {
 
-/// The beginnings of its sockets' names: those of servers, and of standbys.
+/// The beginnings of its sockets' names: those of the first server of each partition, and of the second.
 inline constexpr std::string_view kServiceName = "kv";
 inline constexpr std::string_view kStandbyName = "kv-standby";
 
@@ -38,18 +38,20 @@ inline constexpr service::ServiceMessages<LinkKind> kLinkMessages{"a message of 
 
 struct Welcome {
   service::ServiceGreeting greeting;
-  ServerNumber self = 0;              ///< its number
-  bool is_standby = false;            ///< that server's
+  ServerNumber self = 0;              ///< its partition
+  unsigned seat = 0;                  ///< of the partition's two
   std::uint16_t incarnation = 0;      ///< of the process (Team::incarnation)
-  bool has_nothing = false;           ///< a standby that is to be taught what its primary has
-  std::vector<std::string> servers;   ///< where each listens, by number
-  std::vector<std::string> standbys;  ///< and the standby of each; none: there are none
+  bool has_nothing = false;           ///< when it began: it is to be taught what its primary has
+  std::vector<std::string> servers;   ///< where each first seat listens, by partition
+  std::vector<std::string> standbys;  ///< and each second one; none: there are none
   std::string memory;                 ///< the store's
   std::string bells;                  ///< its first word wakes the server
   MailboxShape mailbox;
   Duration grace{};
   std::chrono::milliseconds longest_silence{};  ///< until an unresponsive server is dead; 0: no process decides that
 
+  /// It began as a standby: it serves since the epoch that it tells.
+  [[nodiscard]] bool follows() const noexcept { return seat != 0 || has_nothing; }
   [[nodiscard]] std::string encode() const;
 };
 
@@ -71,14 +73,14 @@ struct Opened {
 
 struct Join {
   std::string fabric;  ///< the client's address there
-  std::string epochs;  ///< a region of a word for each server; empty: it need not be told
+  std::string told;    ///< a region of a word; empty: it need not be told
 
   [[nodiscard]] std::string encode() const;
 };
 
 /// Those with a single text, number, or nothing.
 [[nodiscard]] std::string encode_joined(std::uint64_t epoch);
-[[nodiscard]] std::string encode_ship();
+[[nodiscard]] std::string encode_ship(std::uint16_t incarnation);
 [[nodiscard]] std::string encode_shipping(std::string_view ring);
 [[nodiscard]] std::string encode_leave();
 [[nodiscard]] std::string encode_close(std::uint64_t mailbox);

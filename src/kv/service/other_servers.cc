@@ -34,8 +34,12 @@ OtherServers::~OtherServers() = default;
 // The socket of a server on a host that is cut off stays open for a while.
 bool OtherServers::reaches(ServerNumber server) const {
   const auto& line = asked_.at(server).line;
-  if (line == nullptr || line->link->lost()) return false;
-  return line->link->welcome().is_standby || standbys_.empty() || !is_dead_(server);
+  return line != nullptr && !line->link->lost() && !is_dead(*line->link);
+}
+
+bool OtherServers::is_dead(const ServerLink& link) const {
+  const Welcome& welcome = link.welcome();
+  return !standbys_.empty() && is_dead_(welcome.self, welcome.seat, welcome.incarnation);
 }
 
 Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
@@ -104,18 +108,23 @@ OtherServers::Line OtherServers::connect(ServerNumber server) {
 // A primary's reply about a transaction's end is in its standby's memory, too; so it may be asked as long as it
 // answers.
 std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
-  if (standbys_.empty() || !is_dead_(server)) return link_to(addresses_().at(server));
-  auto link = link_to(standbys_.at(server));
-  if (link->epoch_when_joined() == 0) {
-    throw Error({"reach", "server " + std::to_string(server), "it is dead, and its standby does not serve yet", ""});
+  std::vector<std::string> seats{addresses_().at(server)};
+  if (!standbys_.empty()) seats.push_back(standbys_.at(server));
+  for (const std::string& address : seats) {
+    try {
+      auto link = link_to(address);
+      if (link->serves_since() && !is_dead(*link)) return link;
+    } catch (const Error&) {
+      if (seats.size() == 1) throw;
+    }
   }
-  return link;
+  throw Error({"reach", "server " + std::to_string(server), "neither of the partition's two servers serves now", ""});
 }
 
 std::shared_ptr<ServerLink> OtherServers::link_to(const std::string& address) {
   const auto deadline = net::SetupClock::now() + time_limits::kConnect;
   auto link = std::make_shared<ServerLink>(address, secret_, deadline);
-  link->join(fabric_, *fabric_.open_channel(), nullptr, deadline);
+  link->join(fabric_, *fabric_.open_channel(), false, deadline);
   return link;
 }
 

@@ -25,10 +25,11 @@ namespace farside::kv {
 
 class OtherServers final : public Requests {
  public:
-  using IsDead = std::function<bool(ServerNumber)>;
+  /// Whether the process that had that seat of a partition in that incarnation is dead.
+  using IsDead = std::function<bool(ServerNumber partition, unsigned seat, std::uint16_t incarnation)>;
 
-  /// `addresses` by number, and those of their standbys, if there are any: they are asked in the place of servers that
-  /// are dead. Each becomes a peer of `fabric` (ServerLink::peer).
+  /// `addresses` of each partition's first seat, and those of the second ones, if there are any. The server that serves
+  /// is asked, whichever seat it has. Each becomes a peer of `fabric` (ServerLink::peer).
   OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const net::Secret& secret,
                service::AddressesNow addresses, std::vector<std::string> standbys, IsDead is_dead,
                const MailboxShape& shape);
@@ -62,6 +63,7 @@ class OtherServers final : public Requests {
   [[nodiscard]] Line connect(ServerNumber server);
   [[nodiscard]] std::shared_ptr<ServerLink> link_to(ServerNumber server);
   [[nodiscard]] std::shared_ptr<ServerLink> link_to(const std::string& address);
+  [[nodiscard]] bool is_dead(const ServerLink& link) const;
   void take(Asked& asked, Line line);
 
   net::EventLoop& loop_;

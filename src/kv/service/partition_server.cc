@@ -46,6 +46,7 @@ std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
   auto shipping = std::make_unique<ShippingJournal>(fabric_, channel_, role.standby, role.is_standby_dead,
                                                     role.reach_again, settings_.replica_rules, role.timeouts);
   shipping_ = shipping.get();
+  standing_ = shipping->standing();
   primary_ = role;
   return shipping;
 }
@@ -55,7 +56,7 @@ std::unique_ptr<Journal> PartitionServer::begin(const StandbyServer& role) {
   standby_.emplace(channel_, role.ring, store_, settings_.partition.server, role.begins, *words_, role.is_primary_dead,
                    role.take_primarys_access, settings_.replica_rules);
   note_given_up_ = role.note_given_up;
-  return nullptr;
+  return begin(role.promoted);
 }
 
 void PartitionServer::ask_others_by(Requests& servers) {
@@ -77,10 +78,10 @@ bool PartitionServer::follow_primary() {
 }
 
 void PartitionServer::look_after_standby() {
-  if (shipping_ == nullptr) return;
+  if (shipping_ == nullptr || !serves()) return;
   note_standing();
   if (standing_ != ShippingJournal::Standing::alone || logged_.owes() || !primary_->find_another) return;
-  if (const auto way = primary_->find_another()) shipping_->teach(*way, store_, primary_->retract_alone);
+  if (const auto way = primary_->find_another()) shipping_->teach(*way, store_, epoch(), primary_->retract_alone);
   note_standing();
 }
 

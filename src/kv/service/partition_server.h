@@ -33,7 +33,7 @@ struct SoleServer {
 
 /// The server that serves until it is dead. It ships its changes to the standby.
 struct PrimaryServer {
-  ShippingJournal::Way standby;
+  std::optional<ShippingJournal::Way> standby;  ///< none: it is alone
   ShippingJournal::IsDead is_standby_dead;
   ShippingJournal::ReachAgain reach_again;
   /// Called when that changes. `gave_up`: the last standby had, and is not dead.
@@ -44,7 +44,7 @@ struct PrimaryServer {
   ShippingTimeouts timeouts{};
 };
 
-/// The server that follows the primary until that is dead, and serves then.
+/// The server that follows the primary until that is dead, and serves then, alone at first.
 struct StandbyServer {
   const Region& ring;  ///< new; the primary writes its changes there
   ShippedLog::Begins begins = ShippedLog::Begins::full;
@@ -53,6 +53,7 @@ struct StandbyServer {
   Standby::IsDead is_primary_dead;
   Standby::TakeAccess take_primarys_access;
   std::function<void(std::string_view flaw)> note_given_up;  ///< called once, when it could not follow
+  PrimaryServer promoted;
   TellingTimeouts timeouts{};
 };
 
@@ -83,13 +84,15 @@ class PartitionServer {
 
   /// Whether clients are answered: always, but by a standby whose primary lives.
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
+  /// That of its partition, since which it serves; 0, too, when it does not.
+  [[nodiscard]] std::uint64_t epoch() const { return standby_ ? standby_->epoch() : 0; }
   /// A standby that could not follow its primary.
   [[nodiscard]] bool has_given_up() const { return standby_ && standby_->has_given_up(); }
   /// A standby that may be promoted.
   [[nodiscard]] bool is_full_standby() const { return standby_ && standby_->is_full() && !standby_->has_given_up(); }
   /// A standby that found nothing in its ring when it looked last.
   [[nodiscard]] bool has_nothing_to_follow() const noexcept { return !was_busy_; }
-  /// The share that a primary's standby has; full, too, if there is none.
+  /// The share that a primary's standby has; full, too, of a server that never has one.
   [[nodiscard]] ShippingJournal::Standing standing() const noexcept { return standing_; }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
   [[nodiscard]] EpochWords& epoch_words();
@@ -106,7 +109,7 @@ class PartitionServer {
   Channel& channel_;
   const PartitionSettings settings_;
   Store store_;
-  // For a primary that has a standby.
+  // For a server that has, or may be given, a standby.
   std::optional<PrimaryServer> primary_;
   ShippingJournal* shipping_ = nullptr;
   ShippingJournal::Standing standing_ = ShippingJournal::Standing::full;  ///< as it was noted last

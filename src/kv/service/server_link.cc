@@ -19,31 +19,32 @@ ServerLink::~ServerLink() {
   if (fabric_ != nullptr && !lost()) mark_lost();
 }
 
-void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, net::SetupClock::time_point deadline) {
+void ServerLink::join(Fabric& fabric, Channel& channel, bool is_told, net::SetupClock::time_point deadline) {
   assert_that(fabric_ == nullptr, "a link is joined once");
   fabric.connect(peer(), welcome_.greeting.fabric);
   life_ = fabric.life(peer());
   fabric_ = &fabric;
   memory_region_ = fabric.attach(peer(), welcome_.memory);
   bells_ = fabric.attach(peer(), welcome_.bells);
-  const std::uint64_t own = welcome_.self * sizeof(ControlWord);
-  const bool has_moved = epochs != nullptr && epochs->word<ControlWord>(own).load() != 0;
+  if (is_told) told_ = fabric.create_region("kv epoch", sizeof(ControlWord));
   const MutexLock lock(mutex_);
-  link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
+  link_.send(Join{fabric.address(), is_told ? told_->handle() : ""}.encode(), deadline);
   epoch_when_joined_ = kLinkMessages.number_of<std::uint64_t>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
-  if (welcome_.is_standby && has_moved && epoch_when_joined_ == 0) {
-    throw constant_link().failure("the standby that served is gone, and the process in its place has nothing");
-  }
   memory_ = read_head(channel, deadline);
+}
+
+std::optional<std::uint64_t> ServerLink::serves_since() const {
+  const std::uint64_t epoch = std::max(epoch_when_joined_, told_ == nullptr ? 0 : told().load());
+  return epoch == 0 && welcome_.follows() ? std::nullopt : std::optional(epoch);
 }
 
 std::uint64_t ServerLink::identity() const {
   return std::max<std::uint64_t>(key_id(welcome_.greeting.fabric).high, kIsAlone + 1);
 }
 
-std::unique_ptr<RemoteRegion> ServerLink::ship(net::SetupClock::time_point deadline) {
+std::unique_ptr<RemoteRegion> ServerLink::ship(std::uint16_t incarnation, net::SetupClock::time_point deadline) {
   const MutexLock lock(mutex_);
-  link_.send(encode_ship(), deadline);
+  link_.send(encode_ship(incarnation), deadline);
   ring_ = kLinkMessages.text_of(link_.receive(kLinkMessages, LinkKind::shipping, deadline));
   return fabric_->attach(peer(), ring_);
 }
@@ -60,9 +61,8 @@ std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
   return ring;
 }
 
-bool ServerLink::is_alone(Channel& channel) const {
-  const Result<std::uint64_t> said = channel.load(alone(), fabric_->in(time_limits::kAskStanding));
-  return said.done() && said.value == kIsAlone;
+Result<std::uint64_t> ServerLink::ask_alone(Channel& channel) const {
+  return channel.load(alone(), fabric_->in(time_limits::kAskStanding));
 }
 
 bool ServerLink::ask_whether_gave_up(Channel& channel) {

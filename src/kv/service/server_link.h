@@ -42,17 +42,21 @@ class ServerLink {
   ~ServerLink();
 
   [[nodiscard]] const Welcome& welcome() const noexcept { return welcome_; }
-  /// As which it is known to this process's fabric: a server by its number, the standbys after all servers.
+  /// As which it is known to this process's fabric: by its partition, those in second seats after all others.
   [[nodiscard]] PeerId peer() const {
-    return welcome_.is_standby ? static_cast<PeerId>(welcome_.servers.size()) + welcome_.self : welcome_.self;
+    return static_cast<PeerId>(welcome_.seat * welcome_.servers.size()) + welcome_.self;
   }
-  /// Makes the server that peer of `fabric`, which outlives this, and READs the head of its memory by `channel`. A
-  /// standby will tell that it serves by its word of `epochs`, which outlives this as well. Throws Error.
-  void join(Fabric& fabric, Channel& channel, const Region* epochs, net::SetupClock::time_point deadline);
+  /// Makes the server that peer of `fabric`, which outlives this, and READs the head of its memory by `channel`. If
+  /// `is_told`, a standby will tell that it serves. Throws Error.
+  void join(Fabric& fabric, Channel& channel, bool is_told, net::SetupClock::time_point deadline);
   /// Not 0: a standby served already when it was joined.
   [[nodiscard]] std::uint64_t epoch_when_joined() const noexcept { return epoch_when_joined_; }
-  /// To a standby, from its primary: where changes go. Throws Error.
-  [[nodiscard]] std::unique_ptr<RemoteRegion> ship(net::SetupClock::time_point deadline);
+  /// Requires: it was joined to be told. Its word for this process.
+  [[nodiscard]] LocalWord<ControlWord> told() const { return told_->word<ControlWord>(0); }
+  /// Since when it serves, as far as this process knows; none: it does not.
+  [[nodiscard]] std::optional<std::uint64_t> serves_since() const;
+  /// To a standby, from its primary of that incarnation: where changes go. Throws Error.
+  [[nodiscard]] std::unique_ptr<RemoteRegion> ship(std::uint16_t incarnation, net::SetupClock::time_point deadline);
   /// The same, after the fabric has lost the standby: what was attached leads nowhere any more. The one that is in its
   /// place now has said `now`. Throws Error when that is another process.
   [[nodiscard]] std::unique_ptr<RemoteRegion> ship_again(const Welcome& now);
@@ -66,8 +70,8 @@ class ServerLink {
   /// The number of this process of the server: not that of another one that had its place before or has it later, and
   /// not kIsAlone.
   [[nodiscard]] std::uint64_t identity() const;
-  /// False also when it does not say.
-  [[nodiscard]] bool is_alone(Channel& channel) const;
+  /// That word; it has a second to answer.
+  [[nodiscard]] Result<std::uint64_t> ask_alone(Channel& channel) const;
   /// A standby's word: its epoch. Not 0 when it serves, or is about to.
   [[nodiscard]] RemoteWord<ControlWord> epoch() const { return bells_->word<ControlWord>(kEpoch); }
   /// Whether the standby says that it has given up: it will never serve. READs its word, unless that was found before;
@@ -116,6 +120,7 @@ class ServerLink {
   Fabric* fabric_ = nullptr;
   std::unique_ptr<RemoteRegion> memory_region_;
   std::unique_ptr<RemoteRegion> bells_;
+  std::unique_ptr<Region> told_;
   std::string ring_;  ///< the handle of where changes go
   std::optional<ServerMemory> memory_;
   std::uint64_t epoch_when_joined_ = 0;

@@ -33,7 +33,7 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
       server_(*fabric_, *channel_, *memory_, inbox_, settings(), role()),
       tasks_([this] { bell_.ring(); }),
       others_(loop_, *fabric_, *channel_, tasks_, secret_, options.servers, options.replica.standbys,
-              options.replica.is_primary_dead, options.mailbox),
+              options.replica.is_dead, options.mailbox),
       standby_side_(standby_side()),
       clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), options.servers, first_client(servers_, options),
                options.listen, standby_side_ ? &*standby_side_ : nullptr) {
@@ -57,7 +57,7 @@ PartitionSettings Service::settings() const {
 }
 
 ServerRole Service::role() {
-  if (options_.replica.is_standby) return stand_by();
+  if (follows()) return stand_by();
   if (!options_.replica.standbys.empty()) return ship_to_standby();
   return SoleServer{options_.journal};
 }
@@ -66,24 +66,36 @@ PrimaryServer Service::ship_to_standby() {
   const auto deadline = net::SetupClock::now() + options_.replica.limit;
   while (to_standby_ == nullptr) {
     try {
-      to_standby_ = std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), secret_, deadline);
+      to_standby_ = std::make_unique<ServerLink>(other_address(), secret_, deadline);
     } catch (const Error&) {  // it is about to listen
       if (net::SetupClock::now() > deadline) throw;
       std::this_thread::sleep_for(time_limits::kBetweenTries);
     }
   }
-  to_standby_->join(*fabric_, *channel_, nullptr, deadline);
-  standbys_ring_ = to_standby_->ship(deadline);
+  to_standby_->join(*fabric_, *channel_, false, deadline);
+  standbys_ring_ = to_standby_->ship(options_.replica.incarnation, deadline);
+  PrimaryServer primary = serve_alone();
+  primary.standby = {standbys_ring_.get(), to_standby_->bell()};
   bells_->word<ControlWord>(ServerLink::kAlone).store(to_standby_->identity());
-  seeker_.emplace(*fabric_, secret_, options_.replica.standbys.at(options_.self), options_.self);
+  return primary;
+}
+
+PrimaryServer Service::serve_alone() {
+  bells_->word<ControlWord>(ServerLink::kAlone).store(ServerLink::kIsAlone);
+  seeker_.emplace(*fabric_, secret_, [this] { return other_address(); }, welcome());
   return {
-      .standby = {standbys_ring_.get(), to_standby_->bell()},
+      .standby = std::nullopt,
       .is_standby_dead = [this] { return is_standby_dead(); },
       .reach_again = [this] { return reach_standby_again(); },
       .note_standing = [this](ShippingJournal::Standing standing, bool gave_up) { note_standing(standing, gave_up); },
       .find_another = [this] { return find_another_standby(); },
       .retract_alone = [this] { return retract_alone(); },
       .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
+}
+
+std::string Service::other_address() const {
+  const std::vector<std::string> addresses = options_.replica.seat == 0 ? options_.replica.standbys : options_.servers();
+  return addresses.at(options_.self);
 }
 
 std::optional<ShippingJournal::Way> Service::find_another_standby() {
@@ -99,8 +111,7 @@ std::optional<ShippingJournal::Way> Service::find_another_standby() {
 std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   const std::string whose = "the standby of server " + std::to_string(options_.self);
   try {
-    const ServerLink answers(options_.replica.standbys.at(options_.self), secret_,
-                             net::SetupClock::now() + time_limits::kReachAgain);
+    const ServerLink answers(other_address(), secret_, net::SetupClock::now() + time_limits::kReachAgain);
     // A process begins anew with nothing when what it was can never serve. Of another process others tell.
     const Welcome& now = answers.welcome();
     const Welcome& before = to_standby_->welcome();
@@ -150,21 +161,22 @@ StandbyServer Service::stand_by() {
           .begins = options_.replica.has_nothing ? ShippedLog::Begins::empty : ShippedLog::Begins::full,
           .leases = leases,
           .cut_off = [this](PeerId client) { return cut_off(client); },
-          .is_primary_dead = [this] { return options_.replica.is_primary_dead(options_.self); },
+          .is_primary_dead = [this] { return is_primary_dead(); },
           .take_primarys_access = [this] { return take_primarys_access(); },
-          .note_given_up = [this](std::string_view flaw) { note_given_up(flaw); }};
+          .note_given_up = [this](std::string_view flaw) { note_given_up(flaw); },
+          .promoted = serve_alone()};
 }
 
 std::optional<StandbySide> Service::standby_side() {
-  if (!options_.replica.is_standby) return std::nullopt;
+  if (!follows()) return std::nullopt;
   return StandbySide{.ring = *ring_,
                      .words = server_.epoch_words(),
-                     .serves = [this] { return server_.serves(); },
+                     .epoch = [this] { return server_.epoch(); },
                      .note_primary =
-                         [this](PeerId peer, StandbySide::PrimaryIs what) {
+                         [this](StandbySide::Primary process, StandbySide::PrimaryIs what) {
                            const bool has_left =
                                what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
-                           primary_ = {peer, what, fabric_->now(), has_left};
+                           primary_ = {process, what, fabric_->now(), has_left};
                          }};
 }
 
@@ -183,7 +195,7 @@ bool Service::take_primarys_access() {
   if (is_ending && fabric_->now() - *dead_since_ < time_limits::kEnding) return false;
   const std::string name = "server " + std::to_string(options_.self);
   if (primary_ && !primary_->has_left &&
-      fabric_->revoke(primary_->peer, fabric_->in(time_limits::kTakeAccess)) != Outcome::done) {
+      fabric_->revoke(primary_->process.peer, fabric_->in(time_limits::kTakeAccess)) != Outcome::done) {
     log::warn("the access of " + name + " could not be taken away in time");
     return false;
   }
@@ -202,7 +214,7 @@ void Service::note_given_up(std::string_view flaw) {
 Welcome Service::welcome() const {
   return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
-          .is_standby = options_.replica.is_standby,
+          .seat = options_.replica.seat,
           .incarnation = options_.replica.incarnation,
           .has_nothing = options_.replica.has_nothing,
           .servers = {},
@@ -215,13 +227,21 @@ Welcome Service::welcome() const {
 }
 
 bool Service::is_standby_dead() const {
-  return is_standby_replaced_ || options_.replica.is_standby_dead(options_.self, to_standby_->welcome().incarnation);
+  const std::uint16_t incarnation = to_standby_->welcome().incarnation;
+  return is_standby_replaced_ || options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
+}
+
+// One that has nothing has no primary before that ships. The others begin together with theirs.
+bool Service::is_primary_dead() const {
+  if (!primary_ && options_.replica.has_nothing) return false;
+  const std::uint16_t incarnation = primary_ ? primary_->process.incarnation : options_.replica.incarnation;
+  return options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
 }
 
 // Its primary has hung up, and all that this had shipped until then is done: so it is known whether it has everything.
 // Its death is told by others, and may be told later.
 bool Service::is_of_no_use() const {
-  if (!options_.replica.is_standby || server_.serves() || options_.replica.is_primary_dead(options_.self)) return false;
+  if (!follows() || server_.serves() || is_primary_dead()) return false;
   const bool is_left = primary_ && primary_->is == StandbySide::PrimaryIs::gone &&
                        fabric_->now() - primary_->since >= time_limits::kEnding && server_.has_nothing_to_follow();
   return is_left && !server_.is_full_standby();

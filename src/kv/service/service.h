@@ -29,16 +29,17 @@
 
 namespace farside::kv {
 
-/// A partition's two servers: the primary, and its standby in another process. The same at all but for `is_standby`.
+/// A partition's two servers, in two processes, which have the partition's two seats: the one in the first seat begins
+/// as the primary, the one in the second as its standby. The same at all but for `seat`, `has_nothing` and
+/// `incarnation`.
 struct ReplicaOptions {
-  std::vector<std::string> standbys{};  ///< where each server's is reached, by number; none: there are none
-  bool is_standby = false;              ///< this is that of server `self`, and listens there
-  bool has_nothing = false;             ///< a standby whose primary was there before it
+  std::vector<std::string> standbys{};  ///< where each second seat is, by partition; none: there are none
+  unsigned seat = 0;                    ///< this one's, where it listens
+  bool has_nothing = false;             ///< it begins as a standby, whichever seat it has, and is to be taught
   std::uint16_t incarnation = 0;        ///< of this process (Team::incarnation)
-  /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that has that server, or that incarnation of
-  /// its standby's.
-  std::function<bool(ServerNumber)> is_primary_dead{};
-  std::function<bool(ServerNumber, std::uint16_t incarnation)> is_standby_dead{};
+  /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that had that seat of a partition in that
+  /// incarnation.
+  std::function<bool(ServerNumber partition, unsigned seat, std::uint16_t incarnation)> is_dead{};
   std::uint64_t ring_bytes = 8U << 20U;                     ///< of what changes are shipped through
   std::chrono::milliseconds limit = time_limits::kStandby;  ///< for the standby to come, which the primary waits for
 };
@@ -77,12 +78,18 @@ class Service {
   [[nodiscard]] Welcome welcome() const;
   [[nodiscard]] PartitionSettings settings() const;
   [[nodiscard]] ServerRole role();
+  [[nodiscard]] bool follows() const { return options_.replica.seat != 0 || options_.replica.has_nothing; }
+  /// Of the partition's other seat.
+  [[nodiscard]] std::string other_address() const;
   [[nodiscard]] PrimaryServer ship_to_standby();
+  /// As primary, alone at first.
+  [[nodiscard]] PrimaryServer serve_alone();
   [[nodiscard]] std::optional<ShippingJournal::Way> reach_standby_again();
   [[nodiscard]] std::optional<ShippingJournal::Way> find_another_standby();
   void note_standing(ShippingJournal::Standing standing, bool standby_gave_up);
   [[nodiscard]] bool retract_alone();
   [[nodiscard]] bool is_standby_dead() const;
+  [[nodiscard]] bool is_primary_dead() const;
   [[nodiscard]] StandbyServer stand_by();
   [[nodiscard]] bool cut_off(PeerId client);
   [[nodiscard]] bool take_primarys_access();
@@ -97,7 +104,7 @@ class Service {
   std::unique_ptr<Region> bells_;
   service::OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
-  // For a primary that has a standby.
+  // For a server that has, or may be given, a standby.
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
   std::optional<StandbySeeker> seeker_;
@@ -107,7 +114,7 @@ class Service {
   // For a standby.
   std::unique_ptr<Region> ring_;
   struct Primary {
-    PeerId peer;
+    StandbySide::Primary process;
     StandbySide::PrimaryIs is;
     Time since;
     bool has_left = false;

@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/random_bits.h"
 #include "kv/protocol/time_limits.h"
-#include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
 #include "service/service_fabric.h"
 #include "service/time_limits.h"
@@ -66,14 +65,11 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const net::Se
   linked_.resize(welcome_.servers.size());
   servers_.emplace(welcome_.servers);
   standbys_.emplace(welcome_.standbys);
-  if (!welcome_.standbys.empty()) {
-    epochs_ = fabric_->create_region("kv epochs", linked_.size() * sizeof(ControlWord));
-  }
   Linked& linked = linked_[welcome_.self];
   linked.channel = fabric_->open_channel();
-  first->join(*fabric_, *linked.channel, epochs_.get(), deadline);
+  first->join(*fabric_, *linked.channel, have_standbys(), deadline);
   ServerLink::watch(loop_, first);
-  (welcome_.is_standby ? linked.links.standby : linked.links.primary) = first;
+  linked.seats[welcome_.seat] = first;
 }
 
 ServiceClient::~ServiceClient() { loop_.stop(); }
@@ -91,13 +87,13 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
                                  .wall = kSystemTime};
   for (;;) {
     PoolLinks links = reach_all(needed, until, deadline);
-    links.are_all_needed = epochs_ != nullptr && SetupClock::now() < until;  // it may be about to be replaced
+    links.are_all_needed = have_standbys() && SetupClock::now() < until;  // it may be about to be replaced
     try {
       return std::make_unique<ServiceSession>(
           *fabric_, std::move(links), settings, options.waking, options.time_out,
           end_of_try(std::max(until, SetupClock::now() + service::time_limits::kFirstTry)));
     } catch (const Error&) {
-      if (epochs_ == nullptr || SetupClock::now() > deadline) throw;
+      if (!have_standbys() || SetupClock::now() > deadline) throw;
     }
     std::this_thread::sleep_for(time_limits::kBetweenTries);
   }
@@ -106,37 +102,36 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
 std::vector<std::uint32_t> ServiceClient::copies(std::chrono::milliseconds limit) {
   std::vector<std::uint32_t> copies;
   const auto deadline = SetupClock::now() + limit;
-  for (const auto& [primary, standby] : reach_all(needed_by({}), deadline, deadline).partitions) {
-    copies.push_back((primary != nullptr ? 1U : 0U) + (standby != nullptr ? 1U : 0U));
+  for (const PartitionLinks& each : reach_all(needed_by({}), deadline, deadline).partitions) {
+    copies.push_back((each.primary != nullptr ? 1U : 0U) + (each.standby != nullptr ? 1U : 0U));
   }
   return copies;
 }
 
 SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline) const {
-  return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + time_limits::kTry);
+  return !have_standbys() ? deadline : std::min(deadline, SetupClock::now() + time_limits::kTry);
 }
 
 // Another thread that connects at the moment is not waited for.
-std::shared_ptr<ServerLink> ServiceClient::renew_standby(ServerNumber partition,
-                                                         const std::shared_ptr<ServerLink>& former) {
+std::shared_ptr<ServerLink> ServiceClient::renew_for_session(ServerNumber partition, unsigned seat,
+                                                             const std::shared_ptr<ServerLink>& former) {
   if (!mutex_.try_lock()) return nullptr;
   const MutexLock lock(mutex_, std::adopt_lock);
   Linked& linked = linked_[partition];
-  std::shared_ptr<ServerLink>& standby = linked.links.standby;
-  if (standby != nullptr && standby != former && !standby->lost()) return standby;
+  std::shared_ptr<ServerLink>& link = linked.seats.at(seat);
+  if (link != nullptr && link != former && !link->lost()) return link;
   const auto now = SetupClock::now();
   if (now < linked.next_try) return nullptr;
   linked.next_try = now + time_limits::kBetweenOpenings;
   if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
   try {
-    if (standby != nullptr && !standby->lost()) standby->mark_lost();  // the primary names another process
-    standby = nullptr;
-    renew(standby, *linked.channel, *standbys_, partition, now + service::time_limits::kFirstTry,
-          now + time_limits::kTry);
+    if (link != nullptr && !link->lost()) link->mark_lost();  // the primary names another process
+    link = nullptr;
+    renew(linked, partition, seat, now + service::time_limits::kFirstTry, now + time_limits::kTry);
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  return standby;
+  return link;
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
@@ -151,10 +146,10 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
   PoolLinks links{std::vector<PartitionLinks>(servers()),
                   std::move(needed),
                   false,
-                  epochs_.get(),
+                  have_standbys(),
                   welcome_.mailbox,
-                  [this](ServerNumber partition, const std::shared_ptr<ServerLink>& former) {
-                    return renew_standby(partition, former);
+                  [this](ServerNumber partition, unsigned seat, const std::shared_ptr<ServerLink>& former) {
+                    return renew_for_session(partition, seat, former);
                   }};
   const MutexLock lock(mutex_);
   std::vector<std::future<PartitionLinks>> reached(servers());
@@ -183,76 +178,93 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
 // answers, or the one that does is a standby that has given up, there is nothing to wait for.
 PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
                                     SetupClock::time_point deadline) {
-  PartitionLinks& links = linked.links;
-  std::unique_ptr<Channel>& channel = linked.channel;
-  if (channel == nullptr) channel = fabric_->open_channel();
-  const auto is_alone = [this, &links, &channel] {
-    return epochs_ != nullptr && links.primary != nullptr && !links.primary->lost() &&
-           links.primary->is_alone(*channel);
-  };
+  if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
   for (Backoff<SetupClock::duration> times = service::attempt_times();;) {
     const SetupClock::duration time = times.next();
     std::optional<Error> failed;
     bool is_silent = false;
-    const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const service::KnownAddresses& addresses) {
+    // The second first: of two that say that they serve, its word counts more often.
+    for (unsigned seat = have_standbys() ? 2 : 1; seat-- != 0;) {
+      if (auto links = usable(linked)) return *std::move(links);
       const auto end = std::min(end_of_try(until), SetupClock::now() + time);
       try {
-        renew(link, *channel, addresses, partition, end, end_of_try(until));
+        renew(linked, partition, seat, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
         is_silent = is_silent || service::may_answer_later(error, end);
       }
+    }
+    if (auto links = usable(linked)) return *std::move(links);
+    const auto is_there = [&](const auto& link) { return link != nullptr && !link->lost(); };
+    const auto gave_up = [&](const auto& link) {
+      return is_there(link) && link->welcome().follows() && link->ask_whether_gave_up(*linked.channel);
     };
-    if (is_alone()) return {links.primary, nullptr};
-    if (epochs_ != nullptr) try_to_renew(links.standby, *standbys_);
-    if (links.standby != nullptr && serves(*links.standby, *channel)) return {nullptr, links.standby};
-    try_to_renew(links.primary, *servers_);
-    if (is_alone()) return {links.primary, nullptr};
-    if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
-    const bool gave_up = links.standby != nullptr && links.standby->ask_whether_gave_up(*channel);
-    const bool may_be_used = links.primary != nullptr || (links.standby != nullptr && !gave_up);
+    const bool any_gave_up = std::ranges::any_of(linked.seats, gave_up);
+    const bool may_be_used =
+        std::ranges::any_of(linked.seats, [&](const auto& link) { return is_there(link) && !gave_up(link); });
     const bool is_lost = is_silent ? SetupClock::now() >= until : !may_be_used;
     if (is_lost || SetupClock::now() > deadline) {
       assert_that(failed.has_value() || !is_lost, "where neither server is linked an attempt has failed");
-      if (is_lost && !is_silent) throw lost(partition, gave_up ? std::string(kNoCopyLeft) : failed->failure().why);
+      if (is_lost && !is_silent) {
+        throw lost(partition, any_gave_up ? std::string(kNoCopyLeft) : failed->failure().why);
+      }
       throw unreached(partition, is_lost ? "it did not answer in time" : "its standby is about to take its place");
     }
     std::this_thread::sleep_for(time_limits::kBetweenTries);
   }
 }
 
-bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
-  const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
-  if (told != 0 || standby.epoch_when_joined() != 0) return true;
-  if (!is_between_hosts()) return false;
-  const Result<std::uint64_t> epoch = channel.load(standby.epoch(), fabric_->in(time_limits::kAskStanding));
-  return epoch.done() && epoch.value != 0;
+std::optional<PartitionLinks> ServiceClient::usable(Linked& linked) const {
+  const auto first = serves_since(linked.seats[0].get(), *linked.channel);
+  const auto second = serves_since(linked.seats[1].get(), *linked.channel);
+  if (!first && !second) return std::nullopt;
+  const unsigned seat = !first || second > first ? 1 : 0;
+  const auto& primary = linked.seats.at(seat);
+  if (!have_standbys()) return PartitionLinks{.primary = primary};
+  const Result<std::uint64_t> named = primary->ask_alone(*linked.channel);
+  if (named.done() && named.value == ServerLink::kIsAlone) return PartitionLinks{primary, nullptr, seat};
+  std::shared_ptr<ServerLink>& standby = linked.seats.at(1 - seat);
+  if (standby == nullptr || standby->lost()) return std::nullopt;
+  if (!named.done() || named.value == standby->identity()) return PartitionLinks{primary, standby, seat};
+  standby->mark_lost();
+  standby = nullptr;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> ServiceClient::serves_since(const ServerLink* server, Channel& channel) const {
+  if (server == nullptr || server->lost()) return std::nullopt;
+  const auto since = server->serves_since();
+  if (since || !is_between_hosts()) return since;
+  const Result<std::uint64_t> epoch = channel.load(server->epoch(), fabric_->in(time_limits::kAskStanding));
+  return epoch.done() && epoch.value != 0 ? std::optional(epoch.value) : std::nullopt;
 }
 
 // If it does not answer the other servers are asked for its address: its machine may have been replaced.
-void ServiceClient::renew(std::shared_ptr<ServerLink>& link, Channel& channel, const service::KnownAddresses& addresses,
-                          ServerNumber server, SetupClock::time_point answer_by, SetupClock::time_point deadline) {
+void ServiceClient::renew(Linked& linked, ServerNumber partition, unsigned seat, SetupClock::time_point answer_by,
+                          SetupClock::time_point deadline) {
+  std::shared_ptr<ServerLink>& link = linked.seats.at(seat);
   if (link != nullptr && !link->lost()) return;
   link = nullptr;
-  const std::string address = addresses.at(server);
+  const service::KnownAddresses& addresses = seat == 0 ? *servers_ : *standbys_;
+  const std::string address = addresses.at(partition);
   std::shared_ptr<ServerLink> made;
   try {
-    made = connect(address, server, answer_by);
+    made = connect(address, partition, seat, answer_by);
   } catch (const Error&) {
-    if (is_between_hosts()) service::learn_addresses<ServerLink>(*servers_, server, secret_, &Welcome::servers);
-    if (addresses.at(server) == address) throw;
-    made = connect(addresses.at(server), server, deadline);
+    if (is_between_hosts()) service::learn_addresses<ServerLink>(*servers_, partition, secret_, &Welcome::servers);
+    if (addresses.at(partition) == address) throw;
+    made = connect(addresses.at(partition), partition, seat, deadline);
   }
-  made->join(*fabric_, channel, epochs_.get(), deadline);
+  made->join(*fabric_, *linked.channel, have_standbys(), deadline);
   ServerLink::watch(loop_, made);
   link = std::move(made);
 }
 
-std::shared_ptr<ServerLink> ServiceClient::connect(const std::string& address, ServerNumber server,
+std::shared_ptr<ServerLink> ServiceClient::connect(const std::string& address, ServerNumber partition, unsigned seat,
                                                    SetupClock::time_point deadline) {
   auto made = std::make_shared<ServerLink>(address, secret_, deadline);
   const Welcome& welcome = made->welcome();
-  if (welcome.self != server || !servers_->learn(welcome.servers) || !standbys_->learn(welcome.standbys)) {
+  if (welcome.self != partition || welcome.seat != seat || !servers_->learn(welcome.servers) || !standbys_->learn(welcome.standbys)) {
     throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
   }
   return made;

@@ -3,6 +3,7 @@
 // Thread safety: every call from any thread.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,9 +39,9 @@ class ServiceClient {
   [[nodiscard]] std::vector<std::uint32_t> copies(std::chrono::milliseconds limit);
 
  private:
-  /// For a session, as PoolLinks::renew_standby: tries once a second.
-  [[nodiscard]] std::shared_ptr<ServerLink> renew_standby(ServerNumber partition,
-                                                          const std::shared_ptr<ServerLink>& former);
+  /// For a session, as PoolLinks::renew: tries once a second.
+  [[nodiscard]] std::shared_ptr<ServerLink> renew_for_session(ServerNumber partition, unsigned seat,
+                                                              const std::shared_ptr<ServerLink>& former);
   /// By partition, those of these keys; none is needed where there are no keys.
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
   /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,
@@ -49,20 +50,25 @@ class ServiceClient {
                                     net::SetupClock::time_point deadline);
   /// A partition's servers, as this process is linked to them.
   struct Linked {
-    PartitionLinks links;
+    std::array<std::shared_ptr<ServerLink>, 2> seats;
     std::unique_ptr<Channel> channel;        ///< for what is READ of them between sessions; made when it is needed
-    net::SetupClock::time_point next_try{};  ///< of a session, to renew the standby
+    net::SetupClock::time_point next_try{};  ///< of a session, to renew one
   };
   /// `linked` is the partition's; no other thread uses it meanwhile.
   [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, net::SetupClock::time_point until,
                                      net::SetupClock::time_point deadline);
-  [[nodiscard]] bool serves(const ServerLink& standby, Channel& channel) const;
+  /// The links by which a session can use the partition. None: not yet, or not any more. Forgets a link to a process
+  /// that is not the primary's standby.
+  [[nodiscard]] std::optional<PartitionLinks> usable(Linked& linked) const;
+  /// Since when the server serves; none: it does not, or is lost.
+  [[nodiscard]] std::optional<std::uint64_t> serves_since(const ServerLink* server, Channel& channel) const;
+  [[nodiscard]] bool have_standbys() const { return !welcome_.standbys.empty(); }
   [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
   [[nodiscard]] net::SetupClock::time_point end_of_try(net::SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
-  void renew(std::shared_ptr<ServerLink>& link, Channel& channel, const service::KnownAddresses& addresses,
-             ServerNumber server, net::SetupClock::time_point answer_by, net::SetupClock::time_point deadline);
-  [[nodiscard]] std::shared_ptr<ServerLink> connect(const std::string& address, ServerNumber server,
+  void renew(Linked& linked, ServerNumber partition, unsigned seat, net::SetupClock::time_point answer_by,
+             net::SetupClock::time_point deadline);
+  [[nodiscard]] std::shared_ptr<ServerLink> connect(const std::string& address, ServerNumber partition, unsigned seat,
                                                     net::SetupClock::time_point deadline);
 
   const net::Secret secret_;
@@ -71,7 +77,6 @@ class ServiceClient {
   // Since then.
   std::optional<service::KnownAddresses> servers_;
   std::optional<service::KnownAddresses> standbys_;
-  std::unique_ptr<Region> epochs_;  ///< null: there are no standbys
   net::EventLoop loop_;
   Mutex mutex_;
   std::vector<Linked> linked_ GUARDED_BY(mutex_);  ///< by partition

@@ -9,7 +9,6 @@
 
 #include "base/assert.h"
 #include "kv/protocol/time_limits.h"
-#include "kv/replication/standby.h"
 
 namespace farside::kv {
 
@@ -27,10 +26,11 @@ std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
 SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline)
     : fabric_(fabric), links_(std::move(links)), waking_(waking) {
   const std::uint64_t ring_bytes = shape().ring_bytes();
-  std::vector<std::shared_ptr<ServerLink>> seats;
-  for (const PartitionLinks& each : links_.partitions) seats.push_back(each.primary);
-  if (have_standbys()) {
-    for (const PartitionLinks& each : links_.partitions) seats.push_back(each.standby);
+  std::vector<std::shared_ptr<ServerLink>> seats(partitions() * (have_standbys() ? 2U : 1U));
+  for (ServerNumber partition = 0; partition < partitions(); ++partition) {
+    const auto& [primary, standby, seat] = links_.partitions[partition];
+    seats[number_of(partition, seat)] = primary;
+    if (have_standbys()) seats[number_of(partition, 1 - seat)] = standby;
   }
   rings_ = fabric.create_region("kv replies", seats.size() * ring_bytes);
   nowhere_ = nowhere(static_cast<PeerId>(seats.size()), ring_bytes);
@@ -76,15 +76,14 @@ bool SessionLinks::is_lost(ServerNumber partition) const {
   const auto is_up = [](const std::shared_ptr<ServerLink>& link) {
     return link != nullptr && !link->lost() && !link->gave_up();
   };
-  const auto& [primary, standby] = links_.partitions[partition];
+  const auto& [primary, standby, seat] = links_.partitions[partition];
   return !is_up(primary) && !is_up(standby);
 }
 
 bool SessionLinks::has_lost_any() const {
   const auto is_cut = [](const std::shared_ptr<ServerLink>& link) { return link != nullptr && link->lost(); };
   return std::ranges::any_of(links_.partitions, [&](const PartitionLinks& each) {
-    const auto& [primary, standby] = each;
-    return is_cut(primary) || is_cut(standby) || (primary == nullptr && standby == nullptr);
+    return each.primary == nullptr || is_cut(each.primary) || is_cut(each.standby);
   });
 }
 
@@ -100,19 +99,34 @@ std::vector<MailboxEnd> SessionLinks::ends() const {
   return ends;
 }
 
+Homes::Primary SessionLinks::server_of(const std::shared_ptr<ServerLink>& link, ServerNumber partition,
+                                       unsigned seat) const {
+  Homes::Primary server{.memory = memory_of(link), .peer = partition, .seat = seat};
+  if (link == nullptr) return server;
+  server.peer = link->peer();
+  server.epoch = link->serves_since().value_or(0);
+  server.alone = link->alone();
+  return server;
+}
+
+Homes::Standby SessionLinks::standby_of(const std::shared_ptr<ServerLink>& link, ServerNumber partition,
+                                        unsigned seat) const {
+  return {.promoted = server_of(link, partition, seat),
+          .told = link->told(),
+          .epoch_when_asked = link->epoch_when_joined(),
+          .identity = link->identity(),
+          .epoch = link->epoch()};
+}
+
 std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel, MailboxRequests& seats) {
   assert_that(have_standbys(), "without standbys a partition has one server for good");
   std::vector<Homes::Home> homes;
-  for (ServerNumber partition = 0; partition < links_.partitions.size(); ++partition) {
-    const auto& [primary, standby] = links_.partitions[partition];
-    homes.push_back({.primary = memories_[partition],
-                     .standby = memory_of(standby),
-                     .primary_peer = primary == nullptr ? partition : primary->peer(),
-                     .epoch_when_asked = primary == nullptr ? Standby::kEpoch : 0,
-                     .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
-    if (primary == nullptr || !primary->welcome().greeting.remote_peers) continue;
-    const RemoteWord<ControlWord> no_epoch = nowhere_->word<ControlWord>(0);
-    homes.back().lease_source = Homes::LeaseSource{standby != nullptr ? standby->epoch() : no_epoch, primary->alone()};
+  for (ServerNumber partition = 0; partition < partitions(); ++partition) {
+    const auto& [primary, standby, seat] = links_.partitions[partition];
+    Homes::Home& home = homes.emplace_back();
+    home.primary = server_of(primary, partition, seat);
+    if (standby != nullptr) home.standby = standby_of(standby, partition, 1 - seat);
+    if (primary != nullptr && primary->welcome().greeting.remote_peers) home.lease = kLease;
   }
   auto made = std::make_unique<Homes>(fabric, channel, std::move(homes), [this, &channel, &seats](ServerNumber each) {
     return how_is_standby(each, channel, seats);
@@ -124,9 +138,10 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel, Mai
 // Asked after whatever came from the primary, which says by a word which standby it has: this process may not know yet
 // that the one that it has joined is gone, and that another one, which does not know this process, has been promoted.
 Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats) {
-  const auto& [primary, standby] = links_.partitions[partition];
+  follow_moves(partition);
+  const auto& [primary, standby, seat] = links_.partitions[partition];
+  if (primary == nullptr) return Homes::StandbyIs::gone;
   const bool is_joined = standby != nullptr && !standby->lost();
-  if (primary == nullptr) return is_joined ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;
   const Duration patience = is_joined ? time_limits::kReplySlice : time_limits::kAskStanding;
   const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(patience));
   if (named.done() && named.value == ServerLink::kIsAlone) return Homes::StandbyIs::gone;
@@ -135,25 +150,33 @@ Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& c
     return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
   }
   if (homes_ == nullptr) return Homes::StandbyIs::away;
-  const auto another = links_.renew_standby(partition, standby);
+  const auto another = links_.renew(partition, 1 - seat, standby);
   return another != nullptr && take_standby(partition, another, seats) ? Homes::StandbyIs::joined
                                                                        : Homes::StandbyIs::away;
 }
 
+void SessionLinks::follow_moves(ServerNumber partition) {
+  PartitionLinks& links = links_.partitions[partition];
+  if (homes_ == nullptr || homes_->seat(partition) == links.seat) return;
+  links.seat = homes_->seat(partition);
+  links.primary = std::exchange(links.standby, nullptr);
+}
+
 bool SessionLinks::take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
                                 MailboxRequests& seats) {
-  const ServerNumber seat = partitions() + partition;
+  PartitionLinks& links = links_.partitions[partition];
+  const unsigned seat = 1 - links.seat;
   try {
     auto ring = fabric_.create_region("kv replies of a standby", shape().ring_bytes());
     auto mailbox = link->open(*ring, 0, waking_, SetupClock::now() + time_limits::kTry);
-    seats.replace(seat, mailbox.end);
-    seats_[seat] = {link, std::move(mailbox), std::move(ring)};
+    seats.replace(number_of(partition, seat), mailbox.end);
+    seats_[number_of(partition, seat)] = {link, std::move(mailbox), std::move(ring)};
   } catch (const Error& error) {
     log::debug(error.what());
     return false;
   }
-  links_.partitions[partition].standby = link;
-  homes_->set_standby(partition, link->memory(), link->epoch_when_joined(), link->epoch());
+  links.standby = link;
+  homes_->set_standby(partition, standby_of(link, partition, seat));
   return true;
 }
 

@@ -1,5 +1,5 @@
 // session_links.h — a session with a pool's servers: its links to them, its mailboxes there, and which of a partition's
-// two servers it has joined, while standbys die and others take their places (docs/protocols/kv_replication.md).
+// two servers is its primary, while servers die and others take their places (docs/protocols/kv_replication.md).
 //
 // Thread safety: one thread at a time, that of the session.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace farside::kv {
 
-/// How one partition is reached. Of the two servers of one that has a standby either may be null, when the other
-/// serves. Both are null when the partition was not reached: calls that need it end with peer_lost.
+/// How one partition is reached.
 struct PartitionLinks {
-  std::shared_ptr<ServerLink> primary;
-  std::shared_ptr<ServerLink> standby{};  ///< null, too, when there are none
+  std::shared_ptr<ServerLink> primary;    ///< null: it was not reached; calls that need it end with peer_lost
+  std::shared_ptr<ServerLink> standby{};  ///< null: the primary is alone
+  unsigned seat = 0;                      ///< the primary's
 };
 
 /// The links of all partitions, by number.
@@ -31,11 +31,12 @@ struct PoolLinks {
   std::vector<PartitionLinks> partitions;
   std::vector<bool> needed;  ///< by partition: without these there is no session
   bool are_all_needed = false;
-  const Region* epochs;  ///< of this process, a word for each partition; null: there are no standbys
+  bool have_standbys = false;
   MailboxShape shape;
-  /// A link to the partition's standby that is not lost, and another one than `former`; null: none can be had at the
-  /// moment.
-  std::function<std::shared_ptr<ServerLink>(ServerNumber, const std::shared_ptr<ServerLink>& former)> renew_standby{};
+  /// A link to the process in that seat of a partition that is not lost, and another one than `former`; null: none can
+  /// be had at the moment.
+  std::function<std::shared_ptr<ServerLink>(ServerNumber, unsigned seat, const std::shared_ptr<ServerLink>& former)>
+      renew{};
 };
 
 /// The links of a session. Its mailboxes are closed when this is destroyed.
@@ -47,10 +48,10 @@ class SessionLinks {
   SessionLinks(const SessionLinks&) = delete;
   SessionLinks& operator=(const SessionLinks&) = delete;
 
-  /// The ends of the servers' mailboxes, then of the standbys'.
+  /// Those of first seats, by partition, then of second ones.
   [[nodiscard]] std::vector<MailboxEnd> ends() const;
   [[nodiscard]] const MailboxShape& shape() const noexcept { return links_.shape; }
-  [[nodiscard]] bool have_standbys() const noexcept { return links_.epochs != nullptr; }
+  [[nodiscard]] bool have_standbys() const noexcept { return links_.have_standbys; }
   /// Requires: there are standbys. Which server has each partition. `seats`, which go to `ends`, outlive it.
   [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel, MailboxRequests& seats);
   [[nodiscard]] const std::vector<ServerMemory>& memories() const noexcept { return memories_; }
@@ -63,11 +64,19 @@ class SessionLinks {
  private:
   void open_mailboxes(net::SetupClock::time_point deadline);
   [[nodiscard]] Homes::StandbyIs how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats);
+  void follow_moves(ServerNumber partition);
   /// Another standby than before; false: it cannot be used.
   [[nodiscard]] bool take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
                                   MailboxRequests& seats);
   /// `link`'s; a region that fails every operation, where there is none.
   [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;
+  [[nodiscard]] Homes::Primary server_of(const std::shared_ptr<ServerLink>& link, ServerNumber partition,
+                                         unsigned seat) const;
+  [[nodiscard]] Homes::Standby standby_of(const std::shared_ptr<ServerLink>& link, ServerNumber partition,
+                                          unsigned seat) const;
+  [[nodiscard]] ServerNumber number_of(ServerNumber partition, unsigned seat) const {
+    return seat * partitions() + partition;
+  }
 
   /// A mailbox, or nothing in its place: nothing is posted there.
   struct Seat {

@@ -9,11 +9,12 @@
 
 namespace farside::kv {
 
-StandbySeeker::StandbySeeker(Fabric& fabric, const net::Secret& secret, std::string address, ServerNumber self)
+StandbySeeker::StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address,
+                             Welcome self)
     : fabric_(fabric),
       secret_(secret),
       address_(std::move(address)),
-      self_(self),
+      self_(std::move(self)),
       thread_([this](const std::stop_token& stop) { seek_when_wanted(stop); }) {}
 
 std::optional<StandbySeeker::Found> StandbySeeker::find() {
@@ -35,7 +36,7 @@ void StandbySeeker::seek_when_wanted(const std::stop_token& stop) {
     try {
       found = seek();
     } catch (const Error& error) {
-      log::debug("no standby of server " + std::to_string(self_) + " yet: " + error.what());
+      log::debug("no standby of server " + std::to_string(self_.self) + " yet: " + error.what());
     }
     lock.lock();
     if (found) {
@@ -48,13 +49,14 @@ void StandbySeeker::seek_when_wanted(const std::stop_token& stop) {
 
 StandbySeeker::Found StandbySeeker::seek() const {
   const auto deadline = net::SetupClock::now() + time_limits::kConnect;
-  auto link = std::make_unique<ServerLink>(address_, secret_, deadline);
+  const std::string address = address_();
+  auto link = std::make_unique<ServerLink>(address, secret_, deadline);
   const Welcome& welcome = link->welcome();
-  if (!welcome.is_standby || welcome.self != self_ || !welcome.has_nothing) {
-    throw Error({"teach", "the server at " + address_, "it is no standby that has nothing", ""});
+  if (welcome.self != self_.self || welcome.seat == self_.seat || !welcome.has_nothing) {
+    throw Error({"teach", "the server at " + address, "it is no standby that has nothing", ""});
   }
-  link->join(fabric_, *fabric_.open_channel(), nullptr, deadline);
-  auto ring = link->ship(deadline);
+  link->join(fabric_, *fabric_.open_channel(), false, deadline);
+  auto ring = link->ship(self_.incarnation, deadline);
   return {std::move(link), std::move(ring)};
 }
 

@@ -1,10 +1,11 @@
-// standby_seeker.h — looks for another standby for a server that is alone: a process at the standby's address that has
-// nothing yet. A thread that sleeps otherwise connects, so that the one that serves never waits.
+// standby_seeker.h — looks for a standby for a server that is alone: a process at the address of the partition's other
+// seat that has nothing yet. A thread that sleeps otherwise connects, so that the one that serves never waits.
 //
 // Thread safety: one thread at a time.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,8 +25,8 @@ class StandbySeeker {
     std::unique_ptr<RemoteRegion> ring;  ///< where changes go
   };
 
-  /// Seeks the standby of server `self` at `address`.
-  StandbySeeker(Fabric& fabric, const net::Secret& secret, std::string address, ServerNumber self);
+  /// `self`: as the server that is alone says of itself. `address`: where the other seat is now; it may block.
+  StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address, Welcome self);
 
   /// Returns the one that was found since the last call, once. None: it is sought, at once and then every second. The
   /// former's access is no concern any more, and the fabric counts it as lost.
@@ -37,8 +38,8 @@ class StandbySeeker {
 
   Fabric& fabric_;
   const net::Secret secret_;
-  const std::string address_;
-  const ServerNumber self_;
+  const std::function<std::string()> address_;
+  const Welcome self_;
   Mutex mutex_;
   std::condition_variable_any changed_;
   bool is_wanted_ GUARDED_BY(mutex_) = false;
