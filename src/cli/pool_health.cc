@@ -20,7 +20,7 @@ std::string why_lost(const std::vector<std::uint32_t>& copies) {
   if (lost.empty()) return lost;
   return "no copy answers of server " + lost +
          " (on the node of the same number): its keys cannot be used; the node serves again when it has been started "
-         "again, but with --kv-copies 2, where the pool must be ended and started anew";
+         "again, but with --kv-copies 2, where the keys are lost, and the pool must be ended and started anew";
 }
 
 KvStatus ask_kv() {
@@ -70,10 +70,7 @@ void add_problems(const KvStatus& kv, std::uint32_t wanted_copies, std::vector<s
     const std::string flaw = journal_flaw(kv.servers[server].journal);
     if (!flaw.empty()) problems.emplace_back(name).append(": ").append(flaw);
     if (kv.copies[server] < wanted_copies) {
-      problems.push_back(
-          name +
-          ": its keys have one copy; another is made on the next node, once that is back, unless its own "
-          "node has died: then when the pool is ended and started anew");
+      problems.push_back(name + ": its keys have one copy; another is made on the node that has died, once it is back");
     }
   }
 }

@@ -241,7 +241,7 @@ kv::Homes::StandbyIs TeamStore::how_is_standby(Known& known, kv::ServerNumber pa
   if (is_alone && !options_.joins_early) return StandbyIs::gone;
   if (at.standby && team_.alive(transport_.rank_of(*at.standby))) {
     const bool is_named = !named.done() || named.value == identity(transport_.rank_of(*at.standby));
-    if (is_named) return StandbyIs::joined;
+    if (is_named || is_alone) return StandbyIs::joined;
   }
   const kv::ServerNumber spare = 2 * options_.servers + partition;
   if (!options_.has_spares) return StandbyIs::gone;

@@ -13,7 +13,7 @@ Welcome welcome_of_a_standby() {
   Welcome welcome;
   welcome.greeting = {.version = "1", .mode = FabricMode::direct, .remote_peers = false, .fabric = "an address"};
   welcome.self = 1;
-  welcome.is_standby = true;
+  welcome.seat = 1;
   welcome.servers = {"kv-0", "kv-1"};
   welcome.standbys = {"kv-standby-0", "kv-standby-1"};
   welcome.memory = "memory";
@@ -24,7 +24,8 @@ Welcome welcome_of_a_standby() {
 TEST(KvLinkMessages, CarryTheWelcomeOfAStandby) {
   const Welcome welcome = decode_welcome(welcome_of_a_standby().encode());
   EXPECT_EQ(welcome.self, 1U);
-  EXPECT_TRUE(welcome.is_standby);
+  EXPECT_EQ(welcome.seat, 1U);
+  EXPECT_TRUE(welcome.follows());
   EXPECT_EQ(welcome.servers, welcome_of_a_standby().servers);
   EXPECT_EQ(welcome.standbys, welcome_of_a_standby().standbys);
 }
@@ -42,7 +43,7 @@ TEST(KvLinkMessages, RefuseAStandbyThatIsNotAmongTheStandbys) {
   Welcome without_any = welcome_of_a_standby();
   without_any.standbys.clear();
   EXPECT_EQ(refusal_of(without_any), "it is a standby where there are none");
-  without_any.is_standby = false;
+  without_any.seat = 0;
   EXPECT_EQ(refusal_of(without_any), "none") << "a server need not have a standby";
   Welcome with_one = welcome_of_a_standby();
   with_one.standbys.pop_back();
@@ -50,6 +51,9 @@ TEST(KvLinkMessages, RefuseAStandbyThatIsNotAmongTheStandbys) {
   Welcome beyond = welcome_of_a_standby();
   beyond.self = 2;
   EXPECT_EQ(refusal_of(beyond), "its number is not that of a server");
+  Welcome third = welcome_of_a_standby();
+  third.seat = 2;
+  EXPECT_EQ(refusal_of(third), "its partition has no such seat");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ class AKvService : public testing::Test {
     const auto rings = fabric->create_region("kv replies", kServers * shape.ring_bytes());
     for (const std::string& address : addresses()) {
       links.push_back(std::make_unique<ServerLink>(address, kv_secret(secret_), deadline));
-      links.back()->join(*fabric, *fabric->open_channel(), nullptr, deadline);
+      links.back()->join(*fabric, *fabric->open_channel(), false, deadline);
       mailboxes.push_back(links.back()->open(*rings, ends.size() * shape.ring_bytes(), Waking::doorbell, deadline));
       ends.push_back(mailboxes.back().end);
     }

@@ -63,13 +63,12 @@ class AKvStandby : public testing::Test {
     if (standby_is_small_ && me.index() == kServers + lost()) options.store.bytes = 1U << 20U;
     options.patience = kSetUp;  // no server gives up a large put that is under way, however slow the machine
     options.replica.standbys = addresses("-standby");
-    options.replica.is_standby = me.index() >= kServers;
-    options.replica.is_primary_dead = [this](ServerNumber server) { return (*dead_).at(server).load(); };
-    options.replica.is_standby_dead = [this](ServerNumber server, std::uint16_t) {
-      return (*dead_).at(kServers + server).load();
+    options.replica.seat = me.index() / kServers;
+    options.replica.is_dead = [this](ServerNumber partition, unsigned seat, std::uint16_t) {
+      return (*dead_).at(seat * kServers + partition).load();
     };
     options.replica.ring_bytes = 64U << 10U;
-    options.listen = {addresses(options.replica.is_standby ? "-standby" : "").at(options.self)};
+    options.listen = {addresses(options.replica.seat == 1 ? "-standby" : "").at(options.self)};
     Service service(options, secret_);
     up_->fetch_add(1);
     service.serve_until([this] { return busy_->load() == 0; });

@@ -45,6 +45,7 @@ bool OtherServers::is_dead(const ServerLink& link) const {
 Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
   Asked& asked = asked_.at(server);
   if (!reaches(server)) {
+    if (asked.line != nullptr && !asked.line->link->lost()) asked.line->link->mark_lost();  // the next may be its peer
     if (!std::exchange(asked.connecting, true)) {
       const MutexLock lock(mutex_);
       wanted_.push_back(server);

@@ -48,7 +48,7 @@ Error lost(ServerNumber server, const std::string& why) {
   return Error(
       {"reach", "server " + number + " of the key-value store, on node " + number, "it is lost: " + why,
        "keys of other servers can be used; the node serves again when it has been started again (farside status), "
-       "but with --kv-copies 2, where the pool must be ended and started anew"});
+       "but with --kv-copies 2, where the keys are lost, and the pool must be ended and started anew"});
 }
 
 }  // namespace
