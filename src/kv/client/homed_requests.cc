@@ -27,7 +27,8 @@ ServerNumber HomedRequests::seat(ServerNumber partition) const {
 }
 
 Outcome HomedRequests::from_seat(ServerNumber partition, Outcome outcome) {
-  if (outcome == Outcome::peer_lost) partitions_[partition].is_seat_lost = true;
+  bool& is_lost = partitions_[partition].is_seat_lost;
+  is_lost = outcome == Outcome::peer_lost || (is_lost && outcome != Outcome::done);
   return outcome;
 }
 

@@ -66,14 +66,14 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   if (lease.until && now < *lease.until) return true;
   const bool asks_standby = home.standby && !lease.is_alone;
   const auto epoch = asks_standby ? ask(*home.standby->epoch, partition, deadline) : std::nullopt;
-  if (epoch && *epoch != 0) {
+  if (epoch && *epoch > home.primary.epoch) {
     home.standby->epoch_when_asked = *epoch;
     return false;
   }
   const auto named = ask(*home.primary.alone, partition, deadline);
   const bool is_named = home.standby && named == home.standby->identity;
   lease.is_alone = named == kIsAlone;
-  if (lease.is_alone || (is_named && epoch)) lease.until = now + *home.lease;
+  if (lease.is_alone || (is_named && epoch == 0)) lease.until = now + *home.lease;
   lease.doublings = named && (epoch || !asks_standby) ? 0 : std::min(lease.doublings + 1, kMaxDoublings);
   leases_[partition] = lease;
   const bool has_lease = lease.until && now < *lease.until;

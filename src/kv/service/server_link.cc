@@ -9,6 +9,10 @@ namespace farside::kv {
 
 net::Secret kv_secret(const net::Secret& pool) { return pool.for_purpose("farside kv"); }
 
+std::uint64_t identity_of(const Welcome& welcome) {
+  return std::max<std::uint64_t>(key_id(welcome.greeting.fabric + welcome.bells).high, Homes::kIsAlone + 1);
+}
+
 ServerLink::ServerLink(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline)
     : link_({"reach the key-value server at", address}, secret, deadline),
       welcome_(decode_welcome(link_.receive(kLinkMessages, LinkKind::welcome, deadline))) {
@@ -38,10 +42,6 @@ std::optional<std::uint64_t> ServerLink::serves_since() const {
   return epoch == 0 && welcome_.follows() ? std::nullopt : std::optional(epoch);
 }
 
-std::uint64_t ServerLink::identity() const {
-  return std::max<std::uint64_t>(key_id(welcome_.greeting.fabric).high, kIsAlone + 1);
-}
-
 std::unique_ptr<RemoteRegion> ServerLink::ship(std::uint16_t incarnation, net::SetupClock::time_point deadline) {
   const MutexLock lock(mutex_);
   link_.send(encode_ship(incarnation), deadline);
@@ -51,7 +51,7 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(std::uint16_t incarnation, net::S
 
 // The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
-  if (now.greeting.fabric != welcome_.greeting.fabric)
+  if (identity_of(now) != identity())
     throw constant_link().failure("another process than before answers there");
   fabric_->connect(peer(), welcome_.greeting.fabric);
   life_ = fabric_->life(peer());
@@ -66,10 +66,9 @@ Result<std::uint64_t> ServerLink::ask_alone(Channel& channel) const {
 }
 
 bool ServerLink::ask_whether_gave_up(Channel& channel) {
-  if (gave_up()) return true;
   const Result<std::uint64_t> said =
       channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
-  if (said.done() && said.value != 0) gave_up_.store(true, std::memory_order_release);
+  if (said.done()) gave_up_.store(said.value != 0, std::memory_order_release);
   return gave_up();
 }
 

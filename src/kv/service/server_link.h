@@ -25,6 +25,10 @@ namespace farside::kv {
 /// The secret of a pool, as kv uses it.
 [[nodiscard]] net::Secret kv_secret(const net::Secret& pool);
 
+/// The number of what a process is as a server: not that of another process, nor of the same one when it has begun anew,
+/// and not Homes::kIsAlone.
+[[nodiscard]] std::uint64_t identity_of(const Welcome& welcome);
+
 class ServerLink {
  public:
   /// A mailbox at the server, from the client's side.
@@ -67,15 +71,13 @@ class ServerLink {
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
   /// A primary's word: which standby may be promoted (`identity`); kIsAlone: none.
   [[nodiscard]] RemoteWord<ControlWord> alone() const { return bells_->word<ControlWord>(kAlone); }
-  /// The number of this process of the server: not that of another one that had its place before or has it later, and
-  /// not kIsAlone.
-  [[nodiscard]] std::uint64_t identity() const;
+  [[nodiscard]] std::uint64_t identity() const { return identity_of(welcome_); }
   /// That word; it has a second to answer.
   [[nodiscard]] Result<std::uint64_t> ask_alone(Channel& channel) const;
   /// A standby's word: its epoch. Not 0 when it serves, or is about to.
   [[nodiscard]] RemoteWord<ControlWord> epoch() const { return bells_->word<ControlWord>(kEpoch); }
-  /// Whether the standby says that it has given up: it will never serve. READs its word, unless that was found before;
-  /// false also when it does not answer.
+  /// Whether the standby says that it will not serve: it has given up, or no primary has begun to teach it. READs its
+  /// word; false also when it does not answer.
   [[nodiscard]] bool ask_whether_gave_up(Channel& channel);
   /// The last answer to that. Never waits.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_.load(std::memory_order_acquire); }
@@ -84,7 +86,7 @@ class ServerLink {
   static constexpr std::uint64_t kBell = 0;
   static constexpr std::uint64_t kAlone = 64;    ///< ControlWord
   static constexpr std::uint64_t kEpoch = 128;   ///< ControlWord
-  static constexpr std::uint64_t kGaveUp = 192;  ///< ControlWord
+  static constexpr std::uint64_t kGaveUp = 192;  ///< ControlWord; 0: it follows, or serves
   static constexpr std::uint64_t kBellsBytes = 256;
   static constexpr std::uint64_t kIsAlone = Homes::kIsAlone;
 

@@ -18,16 +18,21 @@ PeerId first_client(ServerNumber servers, const ServiceOptions& options) {
   return static_cast<PeerId>(servers + options.replica.standbys.size());
 }
 
+/// As others know it, too.
+PeerId own_number(const ServiceOptions& options) {
+  return static_cast<PeerId>(options.replica.seat * options.replica.standbys.size()) + options.self;
+}
+
 }  // namespace
 
 Service::Service(const ServiceOptions& options, const net::Secret& pool)
     : options_(options),
       servers_(static_cast<ServerNumber>(options.servers().size())),
       secret_(kv_secret(pool)),
-      fabric_(service::make_service_fabric(options.self, options.remote_peers, secret_, options.listen)),
+      fabric_(service::make_service_fabric(own_number(options), options.remote_peers, secret_, options.listen)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
-      bell_(*fabric_, options.self, *bells_, ServerLink::kBell),
+      bell_(*fabric_, own_number(options), *bells_, ServerLink::kBell),
       channel_(fabric_->open_channel()),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
       server_(*fabric_, *channel_, *memory_, inbox_, settings(), role()),
@@ -62,19 +67,25 @@ ServerRole Service::role() {
   return SoleServer{options_.journal};
 }
 
+// One that was started again meanwhile is taught like any that comes later.
 PrimaryServer Service::ship_to_standby() {
   const auto deadline = net::SetupClock::now() + options_.replica.limit;
+  PrimaryServer primary = serve_alone();
   while (to_standby_ == nullptr) {
     try {
-      to_standby_ = std::make_unique<ServerLink>(other_address(), secret_, deadline);
+      standbys_address_ = other_address();
+      to_standby_ = std::make_unique<ServerLink>(standbys_address_, secret_, deadline);
     } catch (const Error&) {  // it is about to listen
       if (net::SetupClock::now() > deadline) throw;
       std::this_thread::sleep_for(time_limits::kBetweenTries);
     }
   }
+  if (to_standby_->welcome().has_nothing) {
+    to_standby_.reset();
+    return primary;
+  }
   to_standby_->join(*fabric_, *channel_, false, deadline);
   standbys_ring_ = to_standby_->ship(options_.replica.incarnation, deadline);
-  PrimaryServer primary = serve_alone();
   primary.standby = {standbys_ring_.get(), to_standby_->bell()};
   bells_->word<ControlWord>(ServerLink::kAlone).store(to_standby_->identity());
   return primary;
@@ -82,7 +93,9 @@ PrimaryServer Service::ship_to_standby() {
 
 PrimaryServer Service::serve_alone() {
   bells_->word<ControlWord>(ServerLink::kAlone).store(ServerLink::kIsAlone);
-  seeker_.emplace(*fabric_, secret_, [this] { return other_address(); }, welcome());
+  seeker_.emplace(
+      *fabric_, secret_, [this] { return other_address(); }, welcome(),
+      [this](std::uint16_t incarnation) { return is_other_dead(incarnation); });
   return {
       .standby = std::nullopt,
       .is_standby_dead = [this] { return is_standby_dead(); },
@@ -104,6 +117,7 @@ std::optional<ShippingJournal::Way> Service::find_another_standby() {
   is_standby_replaced_ = false;
   to_standby_ = std::move(found->link);
   standbys_ring_ = std::move(found->ring);
+  standbys_address_ = found->address;
   return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
 }
 
@@ -111,12 +125,12 @@ std::optional<ShippingJournal::Way> Service::find_another_standby() {
 std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   const std::string whose = "the standby of server " + std::to_string(options_.self);
   try {
-    const ServerLink answers(other_address(), secret_, net::SetupClock::now() + time_limits::kReachAgain);
+    const ServerLink answers(standbys_address_, secret_, net::SetupClock::now() + time_limits::kReachAgain);
     // A process begins anew with nothing when what it was can never serve. Of another process others tell.
     const Welcome& now = answers.welcome();
     const Welcome& before = to_standby_->welcome();
     is_standby_replaced_ =
-        now.has_nothing && now.incarnation == before.incarnation && now.greeting.fabric != before.greeting.fabric;
+        now.has_nothing && now.incarnation == before.incarnation && identity_of(now) != identity_of(before);
     standbys_ring_ = to_standby_->ship_again(now);
   } catch (const Error& error) {
     log_.warn("the connection to " + whose + " broke, and there is no other yet: " + error.what());
@@ -154,6 +168,7 @@ bool Service::retract_alone() {
 }
 
 StandbyServer Service::stand_by() {
+  say_whether_it_gave_up(options_.replica.has_nothing);  // no client waits for one that is not taught
   ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
   std::optional<EpochWords::Leases> leases;
   if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
@@ -177,6 +192,7 @@ std::optional<StandbySide> Service::standby_side() {
                            const bool has_left =
                                what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
                            primary_ = {process, what, fabric_->now(), has_left};
+                           if (what == StandbySide::PrimaryIs::shipping) say_whether_it_gave_up(false);
                          }};
 }
 
@@ -208,8 +224,10 @@ bool Service::take_primarys_access() {
 void Service::note_given_up(std::string_view flaw) {
   log::error("the standby of server " + std::to_string(options_.self) + " has given up: " + std::string(flaw) +
              "; what that server has is not kept here any more");
-  bells_->word<ControlWord>(ServerLink::kGaveUp).store(1);
+  say_whether_it_gave_up(true);
 }
+
+void Service::say_whether_it_gave_up(bool did) { bells_->word<ControlWord>(ServerLink::kGaveUp).store(did ? 1 : 0); }
 
 Welcome Service::welcome() const {
   return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
@@ -227,15 +245,13 @@ Welcome Service::welcome() const {
 }
 
 bool Service::is_standby_dead() const {
-  const std::uint16_t incarnation = to_standby_->welcome().incarnation;
-  return is_standby_replaced_ || options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
+  return is_standby_replaced_ || is_other_dead(to_standby_->welcome().incarnation);
 }
 
 // One that has nothing has no primary before that ships. The others begin together with theirs.
 bool Service::is_primary_dead() const {
   if (!primary_ && options_.replica.has_nothing) return false;
-  const std::uint16_t incarnation = primary_ ? primary_->process.incarnation : options_.replica.incarnation;
-  return options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
+  return is_other_dead(primary_ ? primary_->process.incarnation : options_.replica.incarnation);
 }
 
 // Its primary has hung up, and all that this had shipped until then is done: so it is known whether it has everything.

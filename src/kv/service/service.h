@@ -88,12 +88,16 @@ class Service {
   [[nodiscard]] std::optional<ShippingJournal::Way> find_another_standby();
   void note_standing(ShippingJournal::Standing standing, bool standby_gave_up);
   [[nodiscard]] bool retract_alone();
+  [[nodiscard]] bool is_other_dead(std::uint16_t incarnation) const {
+    return options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
+  }
   [[nodiscard]] bool is_standby_dead() const;
   [[nodiscard]] bool is_primary_dead() const;
   [[nodiscard]] StandbyServer stand_by();
   [[nodiscard]] bool cut_off(PeerId client);
   [[nodiscard]] bool take_primarys_access();
   void note_given_up(std::string_view flaw);
+  void say_whether_it_gave_up(bool did);
   [[nodiscard]] std::optional<StandbySide> standby_side();
 
   const ServiceOptions options_;
@@ -106,6 +110,7 @@ class Service {
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   // For a server that has, or may be given, a standby.
   std::unique_ptr<ServerLink> to_standby_;
+  std::string standbys_address_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
   std::optional<StandbySeeker> seeker_;
   bool is_standby_replaced_ = false;  ///< its process has begun anew

@@ -24,8 +24,8 @@ using net::SetupClock;
 static_assert(service::time_limits::kFirstTry < time_limits::kTry, "an attempt ends within the time for its server");
 
 constexpr std::string_view kNoCopyLeft =
-    "its node is gone, and its standby, on the next node, had given up before, as the log of that one says; so no copy "
-    "of the keys that were there is left";
+    "of the two nodes that had its keys none that lives has all of them, as their logs say; so no copy of the keys that "
+    "were there is left";
 
 // Returns a number that no other session ever has: 64 random bits, not 0.
 std::uint64_t draw_session() {
@@ -114,12 +114,15 @@ SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline
 
 // Another thread that connects at the moment is not waited for.
 std::shared_ptr<ServerLink> ServiceClient::renew_for_session(ServerNumber partition, unsigned seat,
-                                                             const std::shared_ptr<ServerLink>& former) {
+                                                             std::uint64_t identity) {
   if (!mutex_.try_lock()) return nullptr;
   const MutexLock lock(mutex_, std::adopt_lock);
   Linked& linked = linked_[partition];
   std::shared_ptr<ServerLink>& link = linked.seats.at(seat);
-  if (link != nullptr && link != former && !link->lost()) return link;
+  const auto is_wanted = [&] {
+    return link != nullptr && !link->lost() && (identity == 0 || link->identity() == identity);
+  };
+  if (is_wanted()) return link;
   const auto now = SetupClock::now();
   if (now < linked.next_try) return nullptr;
   linked.next_try = now + time_limits::kBetweenOpenings;
@@ -131,7 +134,7 @@ std::shared_ptr<ServerLink> ServiceClient::renew_for_session(ServerNumber partit
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  return link;
+  return is_wanted() ? link : nullptr;
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
@@ -148,8 +151,8 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
                   false,
                   have_standbys(),
                   welcome_.mailbox,
-                  [this](ServerNumber partition, unsigned seat, const std::shared_ptr<ServerLink>& former) {
-                    return renew_for_session(partition, seat, former);
+                  [this](ServerNumber partition, unsigned seat, std::uint64_t identity) {
+                    return renew_for_session(partition, seat, identity);
                   }};
   const MutexLock lock(mutex_);
   std::vector<std::future<PartitionLinks>> reached(servers());
@@ -202,9 +205,9 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     const bool any_gave_up = std::ranges::any_of(linked.seats, gave_up);
     const bool may_be_used =
         std::ranges::any_of(linked.seats, [&](const auto& link) { return is_there(link) && !gave_up(link); });
-    const bool is_lost = is_silent ? SetupClock::now() >= until : !may_be_used;
+    const bool is_refused = !may_be_used && (failed || any_gave_up);
+    const bool is_lost = is_silent ? SetupClock::now() >= until : is_refused;
     if (is_lost || SetupClock::now() > deadline) {
-      assert_that(failed.has_value() || !is_lost, "where neither server is linked an attempt has failed");
       if (is_lost && !is_silent) {
         throw lost(partition, any_gave_up ? std::string(kNoCopyLeft) : failed->failure().why);
       }
@@ -225,7 +228,8 @@ std::optional<PartitionLinks> ServiceClient::usable(Linked& linked) const {
   if (named.done() && named.value == ServerLink::kIsAlone) return PartitionLinks{primary, nullptr, seat};
   std::shared_ptr<ServerLink>& standby = linked.seats.at(1 - seat);
   if (standby == nullptr || standby->lost()) return std::nullopt;
-  if (!named.done() || named.value == standby->identity()) return PartitionLinks{primary, standby, seat};
+  if (!named.done() && !standby->serves_since()) return PartitionLinks{primary, standby, seat};
+  if (named.done() && named.value == standby->identity()) return PartitionLinks{primary, standby, seat};
   standby->mark_lost();
   standby = nullptr;
   return std::nullopt;

@@ -145,14 +145,16 @@ Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& c
   const Duration patience = is_joined ? time_limits::kReplySlice : time_limits::kAskStanding;
   const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(patience));
   if (named.done() && named.value == ServerLink::kIsAlone) return Homes::StandbyIs::gone;
-  if (is_joined && (!named.done() || named.value == standby->identity())) {
+  if (is_joined && named.done() && named.value == standby->identity()) return Homes::StandbyIs::joined;
+  if (is_joined && !named.done()) {
     const bool gave_up = primary->lost() && standby->ask_whether_gave_up(channel);
-    return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
+    return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joining;
   }
   if (homes_ == nullptr) return Homes::StandbyIs::away;
-  const auto another = links_.renew(partition, 1 - seat, standby);
-  return another != nullptr && take_standby(partition, another, seats) ? Homes::StandbyIs::joined
-                                                                       : Homes::StandbyIs::away;
+  const auto another = links_.renew(partition, 1 - seat, named.done() ? named.value : 0);
+  // Whether the primary still names it, and did not only say so before, shows the next time.
+  return another != nullptr && take_standby(partition, another, channel, seats) ? Homes::StandbyIs::joining
+                                                                                : Homes::StandbyIs::away;
 }
 
 void SessionLinks::follow_moves(ServerNumber partition) {
@@ -162,10 +164,12 @@ void SessionLinks::follow_moves(ServerNumber partition) {
   links.primary = std::exchange(links.standby, nullptr);
 }
 
-bool SessionLinks::take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
+// What the channel lost with the former process in that seat is reported now, and not of this one.
+bool SessionLinks::take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link, Channel& channel,
                                 MailboxRequests& seats) {
   PartitionLinks& links = links_.partitions[partition];
   const unsigned seat = 1 - links.seat;
+  for (int i = 0; i < 2; ++i) (void)channel.flush(link->peer(), fabric_.in(time_limits::kReplySlice));
   try {
     auto ring = fabric_.create_region("kv replies of a standby", shape().ring_bytes());
     auto mailbox = link->open(*ring, 0, waking_, SetupClock::now() + time_limits::kTry);

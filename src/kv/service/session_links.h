@@ -33,10 +33,9 @@ struct PoolLinks {
   bool are_all_needed = false;
   bool have_standbys = false;
   MailboxShape shape;
-  /// A link to the process in that seat of a partition that is not lost, and another one than `former`; null: none can
-  /// be had at the moment.
-  std::function<std::shared_ptr<ServerLink>(ServerNumber, unsigned seat, const std::shared_ptr<ServerLink>& former)>
-      renew{};
+  /// A link to the process in that seat of a partition which has that identity, or, if it is 0, to whichever is there,
+  /// that is not lost; null: none can be had at the moment.
+  std::function<std::shared_ptr<ServerLink>(ServerNumber, unsigned seat, std::uint64_t identity)> renew{};
 };
 
 /// The links of a session. Its mailboxes are closed when this is destroyed.
@@ -66,7 +65,7 @@ class SessionLinks {
   [[nodiscard]] Homes::StandbyIs how_is_standby(ServerNumber partition, Channel& channel, MailboxRequests& seats);
   void follow_moves(ServerNumber partition);
   /// Another standby than before; false: it cannot be used.
-  [[nodiscard]] bool take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link,
+  [[nodiscard]] bool take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link, Channel& channel,
                                   MailboxRequests& seats);
   /// `link`'s; a region that fails every operation, where there is none.
   [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;

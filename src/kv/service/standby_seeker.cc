@@ -10,11 +10,12 @@
 namespace farside::kv {
 
 StandbySeeker::StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address,
-                             Welcome self)
+                             Welcome self, IsDead is_dead)
     : fabric_(fabric),
       secret_(secret),
       address_(std::move(address)),
       self_(std::move(self)),
+      is_dead_(std::move(is_dead)),
       thread_([this](const std::stop_token& stop) { seek_when_wanted(stop); }) {}
 
 std::optional<StandbySeeker::Found> StandbySeeker::find() {
@@ -47,6 +48,7 @@ void StandbySeeker::seek_when_wanted(const std::stop_token& stop) {
   }
 }
 
+// One that is dead, and goes on, may have lost its access to this process: joining it would give that back.
 StandbySeeker::Found StandbySeeker::seek() const {
   const auto deadline = net::SetupClock::now() + time_limits::kConnect;
   const std::string address = address_();
@@ -55,9 +57,10 @@ StandbySeeker::Found StandbySeeker::seek() const {
   if (welcome.self != self_.self || welcome.seat == self_.seat || !welcome.has_nothing) {
     throw Error({"teach", "the server at " + address, "it is no standby that has nothing", ""});
   }
+  if (is_dead_(welcome.incarnation)) throw Error({"teach", "the server at " + address, "it was declared dead", ""});
   link->join(fabric_, *fabric_.open_channel(), false, deadline);
   auto ring = link->ship(self_.incarnation, deadline);
-  return {std::move(link), std::move(ring)};
+  return {std::move(link), std::move(ring), address};
 }
 
 }  // namespace farside::kv

@@ -23,10 +23,14 @@ class StandbySeeker {
   struct Found {
     std::unique_ptr<ServerLink> link;
     std::unique_ptr<RemoteRegion> ring;  ///< where changes go
+    std::string address;
   };
+  /// Whether the process that had the other seat in that incarnation is dead.
+  using IsDead = std::function<bool(std::uint16_t incarnation)>;
 
   /// `self`: as the server that is alone says of itself. `address`: where the other seat is now; it may block.
-  StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address, Welcome self);
+  StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address, Welcome self,
+                IsDead is_dead);
 
   /// Returns the one that was found since the last call, once. None: it is sought, at once and then every second. The
   /// former's access is no concern any more, and the fabric counts it as lost.
@@ -40,6 +44,7 @@ class StandbySeeker {
   const net::Secret secret_;
   const std::function<std::string()> address_;
   const Welcome self_;
+  const IsDead is_dead_;
   Mutex mutex_;
   std::condition_variable_any changed_;
   bool is_wanted_ GUARDED_BY(mutex_) = false;
