@@ -88,7 +88,7 @@ class Worker {
   void act() {
     switch (operation_) {
       case Operation::read:
-      case Operation::scan: return client_.read(keys_);
+      case Operation::scan: return client_.read(keys_, value_.size());
       case Operation::update:
       case Operation::insert: return client_.write(keys_, value_);
       case Operation::read_modify_write: return client_.modify(keys_, value_);

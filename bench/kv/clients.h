@@ -1,6 +1,7 @@
 // clients.h — the threads of a contender: each works off transactions through a client of its own, all at once.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <set>
@@ -21,12 +22,12 @@ class KvClient {
   KvClient(const KvClient&) = delete;
   KvClient& operator=(const KvClient&) = delete;
 
-  /// All keys are there.
-  virtual void read(std::span<const std::string_view> keys) = 0;
+  /// All keys exist, with values of so many bytes.
+  virtual void read(std::span<const std::string_view> keys, std::size_t value_bytes) = 0;
   virtual void write(std::span<const std::string_view> keys, std::string_view value) = 0;
   /// In one transaction, where the store can.
   virtual void modify(std::span<const std::string_view> keys, std::string_view value) {
-    read(keys);
+    read(keys, value.size());
     write(keys, value);
   }
 

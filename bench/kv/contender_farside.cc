@@ -43,12 +43,16 @@ kv_baselines::TransportOptions transport_of(const std::string& name, team::Rank 
   return options;
 }
 
+void check_values(std::span<const kv::Got> values, std::size_t value_bytes) {
+  for (const kv::Got& each : values) check(each.present && each.value.size() == value_bytes, "finding a value");
+}
+
 class RampClient final : public KvClient {
  public:
   RampClient(const Fabric& fabric, std::unique_ptr<kv::SessionStack> session)
       : fabric_(fabric), session_(std::move(session)) {}
 
-  void read(std::span<const std::string_view> keys) override { (void)get(keys); }
+  void read(std::span<const std::string_view> keys, std::size_t value_bytes) override { (void)get(keys, value_bytes); }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     writes_.clear();
     for (const std::string_view key : keys) writes_.push_back({key, value});
@@ -58,7 +62,7 @@ class RampClient final : public KvClient {
     kv::Contention contention(std::chrono::seconds(30));
     kv::PutOutcome outcome{};
     do {
-      const std::span<const kv::Got> got = get(keys);
+      const std::span<const kv::Got> got = get(keys, value.size());
       writes_.clear();
       for (std::size_t i = 0; i < keys.size(); ++i) {
         writes_.push_back({.key = keys[i], .value = value, .expected = got[i].version});
@@ -70,10 +74,10 @@ class RampClient final : public KvClient {
 
  private:
   /// Valid until the next get.
-  std::span<const kv::Got> get(std::span<const std::string_view> keys) {
+  std::span<const kv::Got> get(std::span<const std::string_view> keys, std::size_t value_bytes) {
     const auto got = session_->session().get_all(keys, patience());
     check(got.status, "a get");
-    for (const kv::Got& each : got.value) check(each.present, "finding a key");
+    check_values(got.value, value_bytes);
     return got.value;
   }
   [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
@@ -91,10 +95,10 @@ class LockingClient final : public KvClient {
         requests_(transport.open_requests(*channel_, number)),
         session_(fabric, *requests_, number) {}
 
-  void read(std::span<const std::string_view> keys) override {
+  void read(std::span<const std::string_view> keys, std::size_t value_bytes) override {
     const auto got = session_.get_all(keys, patience());
     check(got.status, "a get");
-    for (const kv::Got& each : got.value) check(each.present, "finding a key");
+    check_values(got.value, value_bytes);
   }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     check(session_.put_all(writes(keys, value), patience()), "a put");

@@ -31,10 +31,10 @@ class RedisClient final : public KvClient {
  public:
   explicit RedisClient(Connected redis) : redis_(std::move(redis)) {}
 
-  void read(std::span<const std::string_view> keys) override {
+  void read(std::span<const std::string_view> keys, std::size_t value_bytes) override {
     begin("MGET");
     for (const std::string_view key : keys) add(key);
-    expect_values(*ask(), keys.size());
+    expect_values(*ask(), keys.size(), value_bytes);
   }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     begin("MSET");
@@ -42,7 +42,7 @@ class RedisClient final : public KvClient {
       add(key);
       add(value);
     }
-    (void)ask();
+    expect_ok(*ask());
   }
 
  private:

@@ -15,7 +15,7 @@ spdlog::logger& logger() {
   static const auto instance = [] {
     auto created = spdlog::stderr_logger_mt("farside");
     created->set_pattern("farside: %l: %v");
-    const char* level = std::getenv("FARSIDE_LOG");
+    const char* level = ::secure_getenv("FARSIDE_LOG");
     created->set_level(level == nullptr ? spdlog::level::warn : spdlog::level::from_str(level));
     return created;
   }();

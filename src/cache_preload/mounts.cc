@@ -40,13 +40,13 @@ void forget_all() {
   for (Known& place : known) place.remember(0, 0);
 }
 
-// False when the node does not answer.
+// False when the node does not answer, or has no answer yet.
 bool ask(int fd, std::uint64_t& tag) {
   cache::node_socket::Reply reply{};
   tag = 0;
   if (!node::ask(cache::node_socket::RequestKind::identify, {}, fd, reply)) return false;
   if (reply.answer == cache::node_socket::Answer::here) tag = reply.file_system;
-  return true;
+  return reply.answer != cache::node_socket::Answer::busy;
 }
 
 // The table of mounts of the namespace in which it was opened, which tells by poll, once, that it changed. Used by one

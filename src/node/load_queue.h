@@ -1,5 +1,6 @@
 // load_queue.h — requests that may have to wait for a file system: which go on, which wait for their turn, and which
-// have waited long enough.
+// have waited long enough. They are told of as loads of blocks here. The identification of a file waits in a queue of
+// the same kind, in which a mount takes the block's place.
 //
 // A file system may be slow, or hang. So at most kMaxLoads are under way at once; what asks for a block that is being
 // loaded already waits for that load, without taking a turn; and nothing waits for ever: whatever has no answer in

@@ -71,6 +71,18 @@ std::optional<cache::BlockKey> RequestHandler::may_wait_for(std::span<const std:
   return request->key;
 }
 
+std::optional<cache::BlockKey> RequestHandler::may_wait_for_mount(std::span<const std::byte> packet,
+                                                                  std::span<const Fd> fds) {
+  const auto request = parse(packet);
+  if (!request || request->kind != node_socket::RequestKind::identify || fds.size() != 1) return std::nullopt;
+  const auto mount = FileSystems::mount_of(fds.front());
+  if (!mount) return std::nullopt;
+  cache::BlockKey key{};
+  key.file.file_system = mount->second;
+  key.file.inode = mount->first;
+  return key;
+}
+
 ReplyPacket RequestHandler::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds,
                                    cache::LoaderWatch& watch) {
   const std::optional<node_socket::Request> request = parse(packet);

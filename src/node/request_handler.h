@@ -41,6 +41,9 @@ class RequestHandler {
 
   /// The block for which the answer may have to wait for a file system, perhaps for ever.
   [[nodiscard]] static std::optional<cache::BlockKey> may_wait_for(std::span<const std::byte> packet);
+  /// The same of a mount, in the form of a block's key: its file system may be asked for its name.
+  [[nodiscard]] static std::optional<cache::BlockKey> may_wait_for_mount(std::span<const std::byte> packet,
+                                                                         std::span<const Fd> fds);
   /// Sends the program to the kernel, which is always right: for good ...
   ReplyPacket around();
   /// ... or for one read.

@@ -28,7 +28,7 @@ namespace farside::node {
 
 namespace {
 
-constexpr std::size_t kWorkers = LoadQueue::kMaxLoads + 2;
+constexpr std::size_t kWorkers = 2 * LoadQueue::kMaxLoads + 2;  // each of two queues may keep kMaxLoads
 
 // Programs that found this node silent or gone have noted it, and leave it alone.
 void take_back_silence(const std::string& path) { ::unlink((path + cache::node_socket::kSilenceSuffix).c_str()); }
@@ -69,14 +69,17 @@ SocketServer::SocketServer(Fabric& fabric, RequestHandler& handler, std::string 
   for (std::size_t i = 0; i < kWorkers; ++i) {
     workers_.emplace_back([this, channel = fabric_.open_channel()] { work(*channel); });
   }
-  keeper_ = std::thread([this, channel = fabric_.open_channel()] { keep(*channel); });
+  keepers_.emplace_back(
+      [this, channel = fabric_.open_channel()] { keep(loads_, [&] { handler_.renew_leases(*channel); }); });
+  keepers_.emplace_back([this] { keep(identifications_, [] {}); });
 }
 
 SocketServer::~SocketServer() {
   ::eventfd_write(stop_.get(), 1);
   for (std::thread& worker : workers_) worker.join();
   loads_.close();
-  keeper_.join();
+  identifications_.close();
+  for (std::thread& keeper : keepers_) keeper.join();
   ::unlink(path_.c_str());
 }
 
@@ -100,12 +103,12 @@ void SocketServer::work(Channel& channel) {
   }
 }
 
-void SocketServer::keep(Channel& channel) {
-  while (loads_.wait_while_idle()) {
-    const std::vector<int> late = loads_.take_late(fabric_.now());
+void SocketServer::keep(LoadQueue& queue, const std::function<void()>& at_each_look) {
+  while (queue.wait_while_idle()) {
+    const std::vector<int> late = queue.take_late(fabric_.now());
     if (!late.empty()) log_.warn("a file system is slow or hangs: programs read from it themselves meanwhile");
     for (const int client : late) give(client, handler_.busy());
-    handler_.renew_leases(channel);
+    at_each_look();
     fabric_.sleep(cache::time_limits::kLook);
   }
 }
@@ -155,12 +158,17 @@ void SocketServer::serve(Channel& channel, int client) {
   }
   if (packet->bytes == 0) return part(client);
   visit.packet = std::move(*packet);
-  if (const auto block = RequestHandler::may_wait_for(visit.bytes())) return load(channel, std::move(visit), *block);
+  if (const auto block = RequestHandler::may_wait_for(visit.bytes())) {
+    return serve_in_turn(channel, std::move(visit), loads_, *block);
+  }
+  if (const auto mount = RequestHandler::may_wait_for_mount(visit.bytes(), visit.packet.fds)) {
+    return serve_in_turn(channel, std::move(visit), identifications_, *mount);
+  }
   give(client, answer(channel, visit));
 }
 
-void SocketServer::load(Channel& channel, Visit visit, const cache::BlockKey& key) {
-  LoadQueue::Admitted admitted = loads_.take_in(visit, key, fabric_.now());
+void SocketServer::serve_in_turn(Channel& channel, Visit visit, LoadQueue& queue, const cache::BlockKey& key) {
+  LoadQueue::Admitted admitted = queue.take_in(visit, key, fabric_.now());
   if (admitted.admission == LoadQueue::Admission::busy) {
     visit.packet.fds.clear();
     return give(visit.client, handler_.busy());
@@ -169,11 +177,11 @@ void SocketServer::load(Channel& channel, Visit visit, const cache::BlockKey& ke
   while (turn) {
     const std::optional<ReplyPacket> reply = answer(channel, turn->visit);
     if (reply && reply->come_again) {
-      loads_.postpone(std::move(*turn), fabric_.now());
-    } else if (loads_.end(*turn, fabric_.now())) {
+      queue.postpone(std::move(*turn), fabric_.now());
+    } else if (queue.end(*turn, fabric_.now())) {
       give(turn->visit.client, reply);
     }
-    turn = loads_.next(fabric_.now());
+    turn = queue.next(fabric_.now());
   }
 }
 

@@ -4,14 +4,15 @@
 // has at most one worker, and its requests are answered in order. A client that does not take its answers, sends
 // something odd, or is another user's is disconnected; the others do not notice.
 //
-// Loads may wait for a file system that hangs. Two workers are never busy with one, so that other requests are
-// answered. One more thread, the keeper, answers what the loads do not answer in time (load_queue.h), and renews their
-// leases.
+// Loads, and the identification of a file, may wait for a file system that hangs. Two workers are never busy with one,
+// so that other requests are answered. Two more threads, the keepers, answer what loads and identifications do not
+// answer in time (load_queue.h). That of the loads renews their leases.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,12 +41,13 @@ class SocketServer {
 
  private:
   void work(Channel& channel);
-  void keep(Channel& channel);
+  void keep(LoadQueue& queue, const std::function<void()>& at_each_look);
   void admit();
   /// Has nothing accepted for a while.
   void rest() REQUIRES(mutex_);
   void serve(Channel& channel, int client);
-  void load(Channel& channel, Visit visit, const cache::BlockKey& key);
+  /// Answers in its turn of `queue`, and goes on with what waits there.
+  void serve_in_turn(Channel& channel, Visit visit, LoadQueue& queue, const cache::BlockKey& key);
   /// Nothing when the client is to be parted with.
   std::optional<ReplyPacket> answer(Channel& channel, Visit& visit);
   void give(int client, const std::optional<ReplyPacket>& answer);
@@ -62,12 +64,14 @@ class SocketServer {
   Fd events_;
   const std::size_t most_clients_;
   Mutex mutex_;
-  Backoff<std::chrono::milliseconds> rests_ GUARDED_BY(mutex_){net::time_limits::kFirstRest, net::time_limits::kMaxRest};
+  Backoff<std::chrono::milliseconds> rests_ GUARDED_BY(mutex_){net::time_limits::kFirstRest,
+                                                               net::time_limits::kMaxRest};
   std::map<int, Fd> clients_ GUARDED_BY(mutex_);  // by descriptor number; a client's worker alone uses its socket
   LoadQueue loads_;
+  LoadQueue identifications_;  // by mount: one that hangs keeps one thread
   ThrottledLog log_;
   std::vector<std::thread> workers_;
-  std::thread keeper_;
+  std::vector<std::thread> keepers_;
 };
 
 }  // namespace farside::node

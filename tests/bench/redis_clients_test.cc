@@ -3,6 +3,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,16 +16,24 @@
 namespace farside::bench {
 namespace {
 
+constexpr std::string_view kValue = "value";
+
 /// As MGET is answered.
-void expect_values_of(std::array<int, 2> types, std::size_t keys, int type = REDIS_REPLY_ARRAY) {
+void expect_values_of(std::array<int, 2> types, std::size_t keys, int type = REDIS_REPLY_ARRAY,
+                      std::size_t bytes = kValue.size()) {
+  std::string text(kValue);
   std::array<redisReply, 2> values{};
   std::array<redisReply*, 2> pointers{&values[0], &values[1]};
-  for (std::size_t i = 0; i < values.size(); ++i) values.at(i).type = types.at(i);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values.at(i).type = types.at(i);
+    values.at(i).str = text.data();
+    values.at(i).len = text.size();
+  }
   redisReply reply{};
   reply.type = type;
   reply.elements = pointers.size();
   reply.element = pointers.data();
-  expect_values(reply, keys);
+  expect_values(reply, keys, bytes);
 }
 
 TEST(RedisReplies, HaveAValueForEachKey) {
@@ -34,6 +43,21 @@ TEST(RedisReplies, HaveAValueForEachKey) {
   EXPECT_THROW(expect_values_of(kBoth, 3), std::runtime_error);
   EXPECT_THROW(expect_values_of(kBoth, 2, REDIS_REPLY_STATUS), std::runtime_error);
   EXPECT_THROW(expect_values_of({REDIS_REPLY_STRING, REDIS_REPLY_NIL}, 2), std::runtime_error);
+  EXPECT_THROW(expect_values_of(kBoth, 2, REDIS_REPLY_ARRAY, kValue.size() + 1), std::runtime_error);
+}
+
+TEST(RedisReplies, AcknowledgeAWrite) {
+  const auto expect_ok_of = [](int type, std::string text) {
+    redisReply reply{};
+    reply.type = type;
+    reply.str = text.data();
+    reply.len = text.size();
+    expect_ok(reply);
+  };
+  EXPECT_NO_THROW(expect_ok_of(REDIS_REPLY_STATUS, "OK"));
+  EXPECT_THROW(expect_ok_of(REDIS_REPLY_STATUS, "QUEUED"), std::runtime_error);
+  EXPECT_THROW(expect_ok_of(REDIS_REPLY_STRING, "OK"), std::runtime_error);
+  EXPECT_THROW(expect_ok_of(REDIS_REPLY_NIL, ""), std::runtime_error);
 }
 
 /// A server whose keys are in `keys`, on a port of this host.

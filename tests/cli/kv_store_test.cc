@@ -111,6 +111,7 @@ TEST_F(KvStore, IsMissedWhereThereIsNone) {
   const CommandEnd no_pool = kv({"get", "a"});
   EXPECT_EQ(no_pool.code(), 1);
   EXPECT_THAT(no_pool.err, HasSubstr("start one with farside up --kv SIZE"));
+  EXPECT_THAT(no_pool.err, HasSubstr("its nodes here are starting: try again"));
   ASSERT_EQ(up({"--cache", "16M"}).code(), 0);
   EXPECT_THAT(kv({"get", "a"}).err, HasSubstr("start one with farside up --kv SIZE"));
 }

@@ -13,8 +13,12 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "farside/base/fd.h"
 
 #include "tests/support/descriptors.h"
 #include "tests/support/shared.h"
@@ -291,8 +295,15 @@ TEST_F(PoolTest, OutlivesTheReaderOfItsMessagesAndItsSupervisor) {
 TEST_F(PoolTest, StartsAgainAfterEverythingWasKilled) {
   const auto before = shared_memory_files();
   ASSERT_EQ(up(kSmall).code(), 0);
-  for (const pid_t process : pool_processes()) ::kill(process, SIGKILL);
-  EXPECT_TRUE(eventually([this] { return pool_processes().empty(); }));
+  std::vector<Fd> killed;
+  for (const pid_t process : pool_processes()) {
+    killed.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    ::kill(process, SIGKILL);
+  }
+  for (const Fd& process : killed) {  // to its end: without an environment it may still hold its node's lock
+    pollfd end{process.get(), POLLIN, 0};
+    EXPECT_TRUE(eventually([&end] { return ::poll(&end, 1, 0) == 1; }));
+  }
   EXPECT_EQ(shared_memory_files(), before);
 
   const CommandEnd again = up(kSmall);

@@ -8,11 +8,8 @@
 // a slot with the block: its number (1), how many bytes the block claims to have (2); it is in the index, too. At the
 // end all of the block is read.
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include <sys/mman.h>
@@ -21,6 +18,7 @@
 
 #include "cache_preload/host_memory.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/node_files.h"
 
 namespace farside::fuzz {
 namespace {
@@ -30,7 +28,6 @@ namespace node_socket = cache::node_socket;
 constexpr std::uint64_t kSlotsBytes = 32U << 10U;
 constexpr std::uint64_t kBoardBytes = 8U << 10U;
 constexpr std::uint64_t kUnit = 512;
-constexpr const char* kName = "farside fuzz node";
 
 const cache::BlockKey kKey{{.file_system = 1, .inode = 2, .bytes = kSlotsBytes, .modified_ns = 5, .changed_ns = 6}, 0};
 
@@ -86,8 +83,8 @@ class NodeFiles {
   }
 
   const cache::node_socket::MapReply reply_;
-  const Fd slots_file_ = make_memfd(kName, kSlotsBytes);
-  const Fd board_file_ = make_memfd(kName, kBoardBytes);
+  const Fd slots_file_ = make_memfd(kNodeFileName, kSlotsBytes);
+  const Fd board_file_ = make_memfd(kNodeFileName, kBoardBytes);
   const Mapping slots_{slots_file_, kSlotsBytes, Mapping::Access::read_write};
 };
 
@@ -102,22 +99,6 @@ void read_all(const cache_preload::HostMemory& memory, std::uint64_t slots) {
     for (std::uint64_t slot = 0; slot <= slots; ++slot) (void)memory.copy_from_slot(slot, piece, into.data());
   }
   memory.count(&node_socket::HitStripe::mappings, 1);
-}
-
-/// A program keeps what it has mapped for ever. Here there would be too much of it.
-void unmap_all() {
-  std::ifstream maps("/proc/self/maps");
-  std::vector<std::span<char>> ours;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find(kName) == std::string::npos) continue;
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    const char* const last = line.data() + line.size();
-    const auto first = std::from_chars(line.data(), last, begin, 16);
-    std::from_chars(first.ptr + 1, last, end, 16);
-    ours.emplace_back(reinterpret_cast<char*>(begin), end - begin);  // NOLINT(performance-no-int-to-ptr)
-  }
-  for (const auto mapping : ours) ::munmap(mapping.data(), mapping.size());
 }
 
 }  // namespace
@@ -135,6 +116,6 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     fuzz::read_all(*memory, reply.slot_count);
     ::munmap(const_cast<cache_preload::HostMemory*>(memory), sizeof *memory);
   }
-  fuzz::unmap_all();
+  fuzz::unmap_node_files();
   return 0;
 }

@@ -1,4 +1,4 @@
-// scratch_directory.h — a directory where files are quick to make; gone with its owner.
+// scratch_directory.h — a directory where files are quick to make, if there is any; gone with its owner.
 #pragma once
 
 #include <cstdlib>
@@ -24,7 +24,10 @@ class ScratchDirectory {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  std::string path_ = "/dev/shm/farside-fuzz-XXXXXX";
+  // A bare chroot may lack /dev/shm.
+  std::string path_ =
+      (std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path()) /
+      "farside-fuzz-XXXXXX";
 };
 
 inline void write_bytes(const std::string& path, std::span<const std::byte> bytes) {

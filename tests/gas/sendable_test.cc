@@ -2,8 +2,10 @@
 #include "farside/comm/sendable.h"
 
 #include <complex>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -49,6 +51,10 @@ static_assert(kNone<int*, const char*, void*, int* const, void (*)(), int Partic
 static_assert(kNone<std::string_view, std::span<int>, std::span<int, 3>, std::reference_wrapper<int>, LocalSpan,
                     RemoteSpan, RemoteWord<AtomicWord>>,
               "addresses in what is trivially copyable");
+static_assert(kNone<std::vector<int>::iterator, std::initializer_list<int>, std::variant<int, const char*>,
+                    std::optional<std::vector<int>::const_iterator>>,
+              "the same where it is less visible");
+static_assert(kAll<std::variant<int, double>>);
 static_assert(kNone<gas::GlobalPointer<int>, gas::GlobalReference<int>>, "places in an array of this process");
 static_assert(kNone<std::array<int*, 3>, int* [3], const char* const[2][3], std::optional<int*>,
                     std::array<gas::GlobalPointer<int>, 2>>,

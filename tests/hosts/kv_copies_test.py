@@ -102,6 +102,8 @@ class KvCopiesOnHosts(unittest.TestCase):
         self.expect_good_ends_of(clients)
         self.expect_a_good_history_of(clients)
         self.expect_to_serve_newcomers(self.hosts[0])
+        self.pool.wait_for_log(self.hosts[1], "the keys of server 1 have two copies again")
+        self.expect_to_serve_newcomers(self.hosts[2])  # from the node there, which was started again
 
     def test_the_connection_to_a_standby_breaks(self):
         """And both live. It is made anew; so what is acknowledged afterwards is there when the primary is killed."""

@@ -1,4 +1,5 @@
 // A server of the store that does not answer, in front of the store: who waits for it, and who does not.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -99,13 +100,18 @@ class RespWithASilentServer : public testing::Test {
     RespSettings settings;
     settings.silence_limit = silence_limit;
     const auto open_session = [this] {
-      ++sessions_;
+      const int number = ++sessions_;
+      EXPECT_TRUE(eventually([&] { return number <= sessions_that_open_; }));
       return std::make_unique<TwoServers>(keys_, state_);
     };
+    const int begun = std::min<int>(kSessions, sessions_that_open_ + 1);
     server_.emplace(std::vector<std::string>{"127.0.0.1:0"}, settings, 1, open_session, std::move(clock));
-    ASSERT_TRUE(eventually([this] { return sessions_ == 6; }));  // so that another thread may take over
+    ASSERT_TRUE(eventually([&] { return sessions_ == begun; }));  // so that another thread may take over
   }
-  void TearDown() override { state_.is_stopped = false; }
+  void TearDown() override {
+    sessions_that_open_ = kSessions;
+    state_.is_stopped = false;
+  }
 
   Fd connect() { return net::connect_to(server_->listeners().front().address(), soon()); }
   static void send(const Fd& client, const std::string& request) { net::write_all(client, request, soon()); }
@@ -128,7 +134,9 @@ class RespWithASilentServer : public testing::Test {
 
   test::MemoryKeys keys_;
   TwoServers::State state_;
+  static constexpr int kSessions = 6;  // of the thread, of the overseer, and four spare ones
   std::atomic<int> sessions_ = 0;
+  std::atomic<int> sessions_that_open_ = kSessions;  // the others wait in open_session
   std::optional<RespServer> server_;
 };
 
@@ -199,6 +207,27 @@ TEST_F(RespWithASilentServer, DelaysOthersLessThanATenthOfASecond) {
     expect_reply(kept, ":" + std::to_string(++round) + "\r\n");
     expect(healthy, "SET b2 1\r\n", "+OK\r\n");  // once it is known that the server answers again
   }
+}
+
+// As it does where another server does not answer either.
+TEST_F(RespWithASilentServer, RelievesAThreadWhileASessionIsBeingOpened) {
+  auto owned = std::make_unique<TimeOfLooks>();
+  TimeOfLooks& clock = *owned;
+  sessions_that_open_ = 3;  // one of them spare
+  start(std::chrono::hours(1), std::move(owned));
+  const Fd healthy = connect();
+  const Fd kept = connect();
+  state_.is_stopped = true;
+  send(kept, "INCR b\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+  clock.pass(std::chrono::milliseconds(49), std::chrono::milliseconds(100));
+  expect(healthy, "SET a 1\r\n", "+OK\r\n");
+  EXPECT_EQ(sessions_, 4) << "more than one session was being opened";
+  EXPECT_FALSE(has_reply(kept));
+  sessions_that_open_ = kSessions;
+  EXPECT_TRUE(eventually([this] { return sessions_ == kSessions; }));
+  state_.is_stopped = false;
+  expect_reply(kept, ":1\r\n");
 }
 
 // And again, when it has answered in between.

@@ -222,6 +222,51 @@ TEST(MeetingSim, KeepsItsPromisesUnderEverySeed) {
                 {"READ meeting", {Fault::target_died, Fault::link_cut}, "it is asked only after a loss", kRare}});
 }
 
+// A member whose connection to another one broke does not arrive, since its writes may be lost. No later meeting ends
+// but by its deadline, although all members come to it and nothing else goes wrong.
+TEST(MeetingSim, EndsByItsDeadlineAfterOneToWhichAMemberDidNotCome) {
+  constexpr Rank kMembers = 3;
+  Network network;
+  network.breaks_links = true;
+  World world(1, kMembers, network);
+  std::vector<std::unique_ptr<team::SymmetricRegion>> words(kMembers);
+  std::vector<std::unique_ptr<Meeting>> meetings(kMembers);
+  std::vector<std::vector<Outcome>> passed(kMembers);
+  bool has_broken = false;
+  const auto write_until_the_connection_breaks = [&](Channel& channel) {
+    const auto word = words[0]->of(1).word<ControlWord>(0);
+    while (!has_broken) {
+      has_broken = channel.store(word, 1, world.fabric(0).in(kTimeout)) == Outcome::link_lost ||
+                   channel.load(word, world.fabric(0).in(kTimeout)).status == Outcome::link_lost;
+    }
+    world.heal();
+  };
+  const auto pass = [&](Rank rank, Channel& channel) {
+    const Deadline deadline = world.fabric(rank).in(kTimeout);
+    const Result<std::uint64_t> opened = meetings[rank]->open(channel, deadline);
+    if (!opened.done()) return opened.status;
+    const Outcome arrived = meetings[rank]->arrive(channel, opened.value, deadline);
+    return arrived == Outcome::done ? meetings[rank]->wait(channel, opened.value, deadline) : arrived;
+  };
+  for (Rank rank = 0; rank < kMembers; ++rank) {
+    world.on(rank, [&, rank] {
+      SimTeam& team = world.team(rank);
+      words[rank] = team.allocate("words", 8);
+      meetings[rank] = std::make_unique<Meeting>(team, std::vector<Rank>{0, 1, 2}, "meeting");
+      const auto channel = team.fabric().open_channel();
+      if (rank == 0) write_until_the_connection_breaks(*channel);
+      while (!has_broken) world.fabric(rank).sleep(kLife);
+      for (std::uint64_t i = 0; i < 2 + Meeting::kInFlight; ++i) passed[rank].push_back(pass(rank, *channel));
+    });
+  }
+  EXPECT_TRUE(world.run(10min));
+  std::vector<Outcome> expected(2 + Meeting::kInFlight, Outcome::timed_out);
+  EXPECT_EQ(passed[1], expected);
+  EXPECT_EQ(passed[2], expected);
+  expected.front() = Outcome::link_lost;
+  EXPECT_EQ(passed[0], expected);
+}
+
 /// Members leave, some while others wait, and nothing else goes wrong: none may give up.
 MeetingScenario draw_leaving(std::uint64_t seed) {
   MeetingScenario scenario = draw(seed);

@@ -13,7 +13,8 @@
 // seconds.
 //
 // A read of the file /hung never returns, as on a server that went away; "user.reads_hung" counts those. Nor does the
-// first read of the file /slow, until setxattr(MOUNTPOINT, "user.released"); others of it do.
+// first read of the file /slow, until setxattr(MOUNTPOINT, "user.released"); others of it do. After
+// setxattr(MOUNTPOINT, "user.hang_at_root") no question for the root's attributes is answered.
 #define FUSE_USE_VERSION 31
 #include <atomic>
 #include <cerrno>
@@ -42,6 +43,7 @@ std::atomic<std::uint64_t> bytes_read = 0;
 std::atomic<std::uint64_t> reads_hung = 0;
 std::atomic<bool> was_slow = false;
 std::atomic<bool> is_released = false;
+std::atomic<bool> hangs_at_root = false;
 
 std::string behind(const char* path) { return source + path; }
 
@@ -57,6 +59,7 @@ void* start(fuse_conn_info*, fuse_config* config) {
 }
 
 int get_attributes(const char* path, struct stat* found, fuse_file_info*) {
+  while (hangs_at_root && std::string_view(path) == "/") ::pause();
   if (::lstat(behind(path).c_str(), found) != 0) return -errno;
   if (skew) {
     for (timespec* const time : {&found->st_atim, &found->st_mtim, &found->st_ctim}) *time = {time->tv_sec + *skew, 0};
@@ -135,7 +138,12 @@ int get_extended(const char* path, const char* name, char* into, std::size_t roo
 }
 
 int set_extended(const char* path, const char* name, const char*, std::size_t, int) {
-  if (std::string_view(path) != "/" || std::string_view(name) != "user.released") return -ENODATA;
+  if (std::string_view(path) != "/") return -ENODATA;
+  if (std::string_view(name) == "user.hang_at_root") {
+    hangs_at_root = true;
+    return 0;
+  }
+  if (std::string_view(name) != "user.released") return -ENODATA;
   is_released = true;
   is_released.notify_all();
   return 0;

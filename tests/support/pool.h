@@ -14,9 +14,12 @@
 
 namespace farside::test {
 
-/// Of a test that waits for its disk thousands of times: temporary directories are in memory from now on.
+/// Of a test that waits for its disk thousands of times: temporary directories are in memory from now on. In a bare
+/// chroot, which may lack /dev/shm, they stay where they are.
 struct OnAQuickDisk {
-  OnAQuickDisk() { ::setenv("TMPDIR", "/dev/shm", 1); }
+  OnAQuickDisk() {
+    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
+  }
 };
 
 /// A directory for one test, removed with everything in it.

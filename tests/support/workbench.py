@@ -158,6 +158,10 @@ def release_slow_read(mountpoint):
     os.setxattr(mountpoint, "user.released", b"")
 
 
+def hang_at_root(mountpoint):
+    os.setxattr(mountpoint, "user.hang_at_root", b"")
+
+
 def size(path):
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)

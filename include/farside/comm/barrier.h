@@ -9,6 +9,10 @@
 // 10 s after one did not). Otherwise the member alone is told, by a Status with `outside`: those writes may be visible,
 // lost, or visible later. The group goes on.
 //
+// After any other failure of a member the group does not meet again. A member that cannot arrive (by link_lost, say:
+// its writes to another member may be lost) has used up that barrier's number. It cannot retry: the other members'
+// waits for this barrier, and all waits for later ones, end at their deadlines.
+//
 // Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
 // they flush before one of them begins the barrier.
 #pragma once

@@ -14,11 +14,14 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "farside/fabric/region.h"
 
@@ -39,6 +42,12 @@ template <class T>
 inline constexpr bool kNamesLocalMemory<std::optional<T>> = kHasLocalNames<T>;
 template <class T, class U>
 inline constexpr bool kNamesLocalMemory<std::pair<T, U>> = kHasLocalNames<T> || kHasLocalNames<U>;
+template <class... T>
+inline constexpr bool kNamesLocalMemory<std::variant<T...>> = (kHasLocalNames<T> || ...);
+template <std::input_or_output_iterator T>
+inline constexpr bool kNamesLocalMemory<T> = true;
+template <class T>
+inline constexpr bool kNamesLocalMemory<std::initializer_list<T>> = true;
 template <class T, std::size_t kSize>
 inline constexpr bool kNamesLocalMemory<std::span<T, kSize>> = true;
 template <class Character, class Traits>

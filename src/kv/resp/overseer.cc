@@ -1,6 +1,7 @@
 #include "kv/resp/overseer.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -47,7 +48,7 @@ void Overseer::run() {
 
 // A call that begins after it was said that this sleeps wakes it.
 bool Overseer::rest() {
-  const bool is_quiet = !silent_.any() && !is_any_busy();
+  const bool is_quiet = !opened_.valid() && !silent_.any() && !is_any_busy();
   MutexLock lock(mutex_);
   if (is_quiet) {
     is_asleep_ = true;
@@ -74,17 +75,30 @@ bool Overseer::is_any_busy() {
   return std::exchange(calls_, calls) != calls || is_any;
 }
 
-// Before they are needed: while a server does not answer that takes long.
+// Before they are needed, and beside the loop, one at a time: a server that does not answer makes each take long.
 void Overseer::open_sessions() {
-  if (Clock::now() < next_try_) return;
   try {
-    if (session_ == nullptr) session_ = open_session_();
-    for (RespWorker* worker : workers_) {
-      while (worker->wants_session()) worker->add(open_session_());
+    if (opened_.valid()) {
+      if (opened_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      take_opened();
     }
-  } catch (const Error& error) {
+    if (Clock::now() < next_try_) return;
+    const auto fewest = std::ranges::min_element(workers_, {}, &RespWorker::further_sessions);
+    opened_for_ = session_ == nullptr ? nullptr : *fewest;
+    if (opened_for_ != nullptr && opened_for_->further_sessions() >= RespWorker::kSpareLanes) return;
+    opened_ = std::async(std::launch::async, open_session_);
+  } catch (const std::exception& error) {  // Error, or there is no thread
     log::warn(std::string("no further session with the store: ") + error.what());
     next_try_ = Clock::now() + time_limits::kBetweenOpenings;
+  }
+}
+
+void Overseer::take_opened() {
+  std::unique_ptr<Session> session = opened_.get();
+  if (opened_for_ == nullptr) {
+    session_ = std::move(session);
+  } else {
+    opened_for_->add(std::move(session));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -25,7 +26,7 @@ class Overseer {
  public:
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
-  /// `silent` and `clock` outlive it. Sessions are opened by its thread.
+  /// `silent` and `clock` outlive it. Threads of their own open sessions, one at a time; the destructor waits for that.
   Overseer(SilentServers& silent, OpenSession open_session, OverseerClock& clock);
   ~Overseer() { stop(); }
   Overseer(const Overseer&) = delete;
@@ -45,6 +46,7 @@ class Overseer {
   /// False: it is at its end.
   bool rest();
   void open_sessions();
+  void take_opened();
   void look();
   void hear();
   [[nodiscard]] bool is_any_busy();
@@ -54,6 +56,8 @@ class Overseer {
   OverseerClock& clock_;
   std::vector<RespWorker*> workers_;
   std::unique_ptr<Session> session_;  // that asks whether servers answer
+  std::future<std::unique_ptr<Session>> opened_;
+  RespWorker* opened_for_ = nullptr;  // null: for this
   Clock::time_point next_try_{};      // to open sessions
   std::uint64_t calls_ = 0;           // when they were looked at last
   std::atomic<bool> is_asleep_ = false;

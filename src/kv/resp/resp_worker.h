@@ -35,6 +35,10 @@ namespace farside::kv {
 
 class RespWorker {
  public:
+  /// For two servers that stop at once: of each one may wait for a get, another for a put. What they wait for is not
+  /// asked for meanwhile (SilentServers).
+  static constexpr std::size_t kSpareLanes = 4;
+
   /// `buffer_bytes` is what its clients' buffers take together. `status` and `overseer` outlive it.
   RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session, std::size_t buffer_bytes);
   ~RespWorker();
@@ -49,8 +53,9 @@ class RespWorker {
   [[nodiscard]] bool is_in_call() const { return lane_->session.is_busy(); }
   /// How many there have been, or fewer.
   [[nodiscard]] std::uint64_t calls() const { return lane_->session.calls(); }
+  /// How many sessions it has besides that of the loop's thread. kSpareLanes are enough.
+  [[nodiscard]] std::size_t further_sessions();
   /// For a thread that takes another one's place.
-  [[nodiscard]] bool wants_session();
   void add(std::unique_ptr<Session> session);
   /// A call that began by `since` and has not ended is stuck: what it needs is suspected, of which `places` knows where
   /// it is.
@@ -96,9 +101,6 @@ class RespWorker {
     std::vector<std::size_t> ended{};  // puts; guarded by lanes_mutex_
     std::thread relieved{};
   };
-  /// For two servers that stop at once: of each one may wait for a get, another for a put. What they wait for is not
-  /// asked for meanwhile (SilentServers).
-  static constexpr std::size_t kSpareLanes = 4;
 
   /// Null: it was disconnected.
   [[nodiscard]] Client* find(std::uint64_t id);

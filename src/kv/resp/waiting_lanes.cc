@@ -14,9 +14,9 @@ namespace farside::kv {
 RespWorker::Lane::Lane(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> its)
     : session(std::move(its), status.latencies, overseer.clock(), [&overseer] { overseer.wake(); }) {}
 
-bool RespWorker::wants_session() {
+std::size_t RespWorker::further_sessions() {
   const MutexLock lock(lanes_mutex_);
-  return spare_.size() + away_.size() < kSpareLanes;
+  return spare_.size() + away_.size();
 }
 
 void RespWorker::add(std::unique_ptr<Session> session) {

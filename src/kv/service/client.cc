@@ -19,8 +19,8 @@ Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
   if (servers.empty()) {
     throw Error(
         {"find a key-value store in", pool, "none has a server on this machine",
-         "start one with farside up --kv SIZE; where a pool with one runs already (farside status) its nodes here were "
-         "started again and have no part in it until the pool is: name a server elsewhere with --server"});
+         "start one with farside up --kv SIZE; where a pool with one runs already (farside status) its nodes here are "
+         "starting: try again, or name a server elsewhere with --server"});
   }
   links_ = std::make_unique<ServiceClient>(
       servers, net::Secret::load(options.secret.empty() ? pool / "secret" : options.secret), time_out_);

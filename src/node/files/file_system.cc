@@ -142,6 +142,13 @@ std::optional<cache::FileIdentity> FileSystems::identify(const Fd& file) {
   return found->identity;
 }
 
+std::optional<FileSystems::MountKey> FileSystems::mount_of(const Fd& file) {
+  struct statx status {};
+  if (::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) != 0) return std::nullopt;
+  if ((status.stx_mask & STATX_MNT_ID) == 0) return std::nullopt;
+  return MountKey{status.stx_mnt_id, makedev(status.stx_dev_major, status.stx_dev_minor)};
+}
+
 std::optional<FileSystems::FileSystem> FileSystems::find(const Fd& file, MountKey mount) {
   MutexLock lock(mutex_);
   if (mounts_changed()) known_.clear();

@@ -70,9 +70,12 @@ class FileSystems {
   [[nodiscard]] std::optional<IdentifiedFile> examine(const Fd& file);
   [[nodiscard]] std::optional<cache::FileIdentity> identify(const Fd& file);
 
- private:
   using MountKey = std::pair<std::uint64_t, std::uint64_t>;  // mount id, device
 
+  /// The mount of the file, which its file system is not asked for. Nothing when the kernel does not tell.
+  [[nodiscard]] static std::optional<MountKey> mount_of(const Fd& file);
+
+ private:
   struct FileSystem {
     std::uint64_t tag;
     TimesFrom times;
