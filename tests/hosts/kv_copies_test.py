@@ -105,6 +105,21 @@ class KvCopiesOnHosts(unittest.TestCase):
         self.pool.wait_for_log(self.hosts[1], "the keys of server 1 have two copies again")
         self.expect_to_serve_newcomers(self.hosts[2])  # from the node there, which was started again
 
+    def test_one_node_after_the_other_is_killed(self):
+        """Each when all copies have been made again: so roles go from seat to seat, and back."""
+        clients = self.start_clients()
+        for dies, (before, after) in ((2, (1, 3)), (3, (2, 0)), (2, (1, 3))):
+            counts = [self.pool.log(host).count("have two copies again") for host in self.hosts]
+            self.pool.kill_node(self.hosts[dies])
+            self.expect_progress_of(clients)
+            for host in (before, after):
+                self.pool.wait_for_log(self.hosts[host], "have two copies again", counts[host] + 1)
+        self.expect_progress_of(clients)
+        self.expect_good_ends_of(clients)
+        self.expect_a_good_history_of(clients)
+        for host in self.hosts:
+            self.expect_to_serve_newcomers(host)
+
     def test_the_connection_to_a_standby_breaks(self):
         """And both live. It is made anew; so what is acknowledged afterwards is there when the primary is killed."""
         clients = self.start_clients()
@@ -135,6 +150,8 @@ class KvCopiesOnHosts(unittest.TestCase):
         self.hosts.heal()
         lost.end()
         self.expect_a_good_history_of(clients)
+        self.pool.wait_for_log(self.hosts[0], "the keys of server 3 have two copies again")
+        self.pool.wait_for_log(self.hosts[2], "the keys of server 2 have two copies again")
         self.assertNotIn("takes its place", self.pool.log(lost.host))
         self.assertNotIn("the standby of server 3 is gone", self.pool.log(lost.host))
 

@@ -45,8 +45,8 @@ struct KvScenario {
   bool standby_dies = false;  ///< that of the first server
   bool has_spares = false;    ///< which become the standbys of servers that have lost theirs
   /// And the last server, or the standby that has taken its place, dies when its spare has all that it has, or else
-  /// while that is taught.
-  enum class Then : std::uint8_t { none, dies_when_full, dies_when_taught } then = Then::none;
+  /// while that is taught; or the spare is told that it is dead, but it is only slow.
+  enum class Then : std::uint8_t { none, dies_when_full, dies_when_taught, suspected_when_full } then = Then::none;
   int breaks = 0;                      ///< of the connection from the last server to its standby
   Duration longest_relink{};           ///< until it is made anew
   bool breaks_when_suspected = false;  ///< as well: the taking over comes while it is made anew, or a little later
@@ -181,8 +181,8 @@ class KvWorld {
     fabric_of(client).sleep(2 * scenario_.network.detection);
     look(client);
     client.ended = true;
-    // It would go on for seconds: it tries to reach its standby.
-    if (scenario_.is_suspected && all_living(&Client::ended)) world_.kill(scenario_.servers - 1);
+    if (!all_living(&Client::ended)) return;
+    for (const team::Rank suspected : ends_at_last_) world_.kill(suspected);
   }
 
   [[nodiscard]] kv_baselines::TeamStoreOptions options(team::Rank rank) {
@@ -266,6 +266,7 @@ class KvWorld {
         dice().after(scenario_.breaks_when_suspected ? dice().up_to(2 * scenario_.longest_relink) : Duration{}, [this] {
           const team::Rank server = scenario_.servers - 1;
           world_.declare_dead(server, standby_of(server));
+          ends_at_last_.push_back(server);
         });
       });
     } else if (scenario_.is_apart) {
@@ -292,6 +293,12 @@ class KvWorld {
     if (healed_ || !world_.alive(server)) return;
     was_any_taught_ = was_any_taught_ || is_full(spare_of(first));
     const bool is_taught = sides_[server] != nullptr && sides_[server]->standing() == Standing::taught;
+    if (scenario_.then == Then::suspected_when_full && was_any_taught_) {
+      return dice().after(dice().up_to(kLife / 4), [this, server, first] {
+        world_.declare_dead(server, spare_of(first));
+        ends_at_last_.push_back(server);
+      });
+    }
     const bool dies = (scenario_.then == Then::dies_when_full && was_any_taught_) ||
                       (scenario_.then == Then::dies_when_taught && is_taught);
     if (dies) return dice().after(dice().up_to(kLife / 4), [this, server] { world_.kill(server); });
@@ -327,6 +334,7 @@ class KvWorld {
   std::vector<std::unique_ptr<kv_baselines::TeamStore>> sides_;  // by rank
   std::vector<Client> clients_;
   team::Rank ready_ = 0;
+  std::vector<team::Rank> ends_at_last_;  // each would go on for seconds: it tries to reach its standby
   bool was_any_taught_ = false;
   bool healed_ = false;
 };

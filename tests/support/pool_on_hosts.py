@@ -90,9 +90,9 @@ class Pool:
     def log(self, host):
         return host.path("run/farside/pool.log").read_text()
 
-    def wait_for_log(self, host, text):
+    def wait_for_log(self, host, text, times=1):
         try:
-            wait_for(lambda: text in self.log(host), f'"{text}"')
+            wait_for(lambda: self.log(host).count(text) >= times, f'"{text}"')
         except TimeoutError as error:
             logs = "\n".join(f"{each.name}:\n{self.log(each)}" for each in self.hosts)
             raise AssertionError(f"the log of {host.name} lacks {error}:\n{logs}") from None
