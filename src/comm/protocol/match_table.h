@@ -1,9 +1,9 @@
 // match_table.h — where offers and claims of one key meet, whichever comes first (docs/protocols/comm.md,
 // "Rendezvous").
 //
-// For each source rank and key there is an entry at the destination. Who comes first leaves a description of its place
-// there; the second rank reads it and makes the transfer itself, so the first one's process takes no part. Keys are
-// used over and over; each use is a round.
+// For each source rank and key there is an entry at the destination. The rank that comes first leaves a description of
+// its place there; the second rank reads it and makes the transfer itself, so the first one's process takes no part.
+// Keys are used over and over; each use is a round.
 //
 //   entry[source][key]        at the destination, a line
 //     state      AtomicWord   withdrawals in this round (30 bits), round (32), phase (2): empty, offered, claimed, or

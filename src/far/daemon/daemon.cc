@@ -92,7 +92,7 @@ Daemon::State::~State() {
   ::unlink(options_.socket.c_str());
 }
 
-// ---- Who comes
+// ---- Arrivals
 
 void Daemon::State::receive_visitors() {
   Backoff<std::chrono::milliseconds> pauses(net::time_limits::kFirstRest, net::time_limits::kMaxRest);
@@ -219,7 +219,7 @@ void Daemon::State::answer(const Connection& connection, const Received& request
   }
 }
 
-// ---- Who is here
+// ---- Programs that are present
 
 Daemon::State::Token Daemon::State::enter(const std::shared_ptr<Program>& program) {
   const auto token = random_bits<Token>();

@@ -1,8 +1,8 @@
 // slab_map.h — where each slab of a space is, and how it gets there and away.
 //
 // Guarantee: a slab's place changes only while one is alone at it, and nothing that was given up can land there any
-// more. Who shares it may read and write there, at every copy whose node is not lost: a node that is lost to this
-// process stays so, and what it had is out of date.
+// more. A thread that shares it may read and write there, at every copy whose node is not lost: a node that is lost to
+// this process stays so, and what it had is out of date.
 #pragma once
 
 #include <algorithm>

@@ -67,7 +67,7 @@ std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, net::SetupCloc
   return nodes_->link(node, deadline, [alarm = alarm_] { alarm->ring(); });
 }
 
-bool PooledSpace::take_in_who_came(Tries& tries) {
+bool PooledSpace::link_new_nodes(Tries& tries) {
   bool any = false;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
     const auto begin = net::SetupClock::now();
@@ -104,7 +104,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
     const CopyCounts before = told;
     const bool mended = space_->slabs().mend(fabric().in(time_limits::kMend));
     tell_copies(told);
-    const bool any_came = take_in_who_came(tries);
+    const bool any_came = link_new_nodes(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
     pause = told.single == 0 || mended ? time_limits::kBetweenLinks
                                        : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
