@@ -98,7 +98,7 @@ void Peers::note_silence(Rank rank) {
   Silence& silence = silent_[rank];
   const Time now = team_.fabric().now();
   if (silence.pause != Duration(0) && now < silence.until) return;
-  if (silence.pause == Duration(0)) log::warn(named(rank) + " does not answer; it is left alone for a while");
+  if (silence.pause == Duration(0)) log::warn(named(rank) + " does not answer; retried with exponential backoff");
   silence.pause = std::min(std::max(2 * silence.pause, cache::time_limits::kPeer), cache::time_limits::kMaxPeerPause);
   silence.until = now + silence.pause;
 }

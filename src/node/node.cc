@@ -52,7 +52,8 @@ void serve_until_asked_to_end(sigset_t signals) {
   ::sigdelset(&signals, kCutOff);
   constexpr timespec kGrace{1, 0};
   if (::sigtimedwait(&signals, nullptr, &kGrace) > 0) return;
-  throw Error({"stay in", "the pool", "this node was cut off from the others", "it comes back, empty, when it can"});
+  throw Error({"stay in", "the pool", "this node was cut off from the others",
+               "it restarts, empty, once the link is repaired"});
 }
 
 }  // namespace

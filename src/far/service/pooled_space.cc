@@ -102,7 +102,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
     tell_losses();
     tell_copies(told);
     const CopyCounts before = told;
-    const bool mended = space_->slabs().mend(fabric().in(time_limits::kMend));
+    const bool mended = space_->slabs().mend(fabric().in(time_limits::kRepairRound));
     tell_copies(told);
     const bool any_came = link_new_nodes(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.

@@ -33,8 +33,8 @@ struct GasRules {
   Rule forgets_what_was_told = true;      ///< sharers are forgotten only if no rank has registered since
   Rule forgets_after_publishing = true;   ///< a rank that breaks the lock finds them
   Rule publishes_by_compare_swap = true;
-  Rule evicts_before_passing = true;  ///< a hold that stays is passed only when its rank's access was taken away
-  Rule passes_only_if_out = true;     ///< by the team's word: a rank that counts as lost may have cut this one off
+  Rule evicts_before_passing = true;  ///< a stale hold is skipped only after its rank's access is revoked
+  Rule passes_only_if_out = true;     ///< after the team confirms the death: the lost rank may have cut this one off
   Rule closes_when_passing = true;    ///< no rank gets from where a rank that was passed may still write
 
   // Using a slot again.
