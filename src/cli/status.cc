@@ -16,7 +16,7 @@
 #include "cli/pool_health.h"
 #include "cli/table.h"
 #include "net/runtime_dir.h"
-#include "node/block_advice.h"
+#include "node/block_size_advice.h"
 #include "node/pool/pool.h"
 
 namespace farside::cli {

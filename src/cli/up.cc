@@ -17,10 +17,16 @@
 #include "cli/metrics_server.h"
 #include "net/runtime_dir.h"
 #include "node/pool/pool.h"
+#include "team/liveness.h"
 
 namespace farside::cli {
 
 namespace {
+
+/// A whole number of them, as parse_duration reads it.
+std::string seconds_text(std::chrono::milliseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + "s";
+}
 
 struct UpArguments {
   team::Rank nodes = 1;
@@ -37,7 +43,7 @@ struct UpArguments {
   std::string join;
   std::optional<team::Rank> first_rank;
   std::string secret;
-  std::string silence = "5s";
+  std::string silence = seconds_text(team::kDefaultSilence);
 
   [[nodiscard]] node::PoolOptions read() const {
     const team::Rank all = all_nodes.value_or(nodes);
@@ -76,8 +82,9 @@ struct UpArguments {
   [[nodiscard]] std::chrono::milliseconds read_silence() const {
     const std::chrono::milliseconds time = parse_duration(silence, "--silence");
     if (time < team::kMinSilence || time > team::kMaxSilence) {
-      throw UsageError({"wait for an unresponsive node of another machine for", "--silence " + silence,
-                        "it is out of range", "give a time from 2s to 20s"});
+      throw UsageError(
+          {"wait for an unresponsive node of another machine for", "--silence " + silence, "it is out of range",
+           "give a time from " + seconds_text(team::kMinSilence) + " to " + seconds_text(team::kMaxSilence)});
     }
     return time;
   }

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "far/pager/futex.h"
 #include "far/pager/page_table.h"
+#include "far/pager/read_ahead.h"
 
 namespace farside::far {
 
@@ -15,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kLeastReserve = 32;  // pages: a window that is fetched ahead fits
+constexpr std::int64_t kLeastReserve = kMaxAheadPages;  // a window that is fetched ahead fits
 
 constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
 
