@@ -92,7 +92,7 @@ class HostTeam final : public Team {
   void take_for_dead(Rank rank, Loss loss, std::optional<std::uint16_t> incarnation = {});
   // Or by the thread that evicts, which names the life of the rank that it saw: its successor is not lost.
   void lose(Rank rank, Loss loss, std::optional<PeerLife> seen = {});
-  bool take_access(Rank rank);
+  [[nodiscard]] bool take_access(Rank rank);
   void lose_other_hosts(const std::string& why);
   void cut_off(const std::vector<Rank>& from, const std::string& why);
   // On the service thread alone.

@@ -67,7 +67,7 @@ class MatchTable {
   /// Returns true: the round is not open any more, and the key is free for another; the ticket's flag will never turn.
   /// False: the other end has come, and the round goes on; or the deadline passed, and it may be withdrawn or not. The
   /// next call says which. Requires that meet returned done.
-  bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
+  [[nodiscard]] bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
 
  private:
   enum Phase : std::uint64_t { kEmpty, kOffered, kClaimed, kMet };
@@ -79,7 +79,7 @@ class MatchTable {
   [[nodiscard]] LocalWord<AtomicWord> ended_word(const Ticket& ticket) const;
 
   /// Whether `mine`, the state that this end has left, is gone.
-  bool take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline);
+  [[nodiscard]] bool take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline);
   Outcome leave(Channel& channel, const Ticket& ticket, MatchPlace mine, Deadline deadline);
   Outcome transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, std::uint64_t met,
                    Deadline deadline);

@@ -169,7 +169,7 @@ void Daemon::State::join(const Connection& connection, Received request, std::un
                                                  std::move(ranges), std::move(heritage));
   const Token token = enter(program);
   try {
-    send(*connection, DaemonPacketKind::joined, token);
+    (void)send(*connection, DaemonPacketKind::joined, token);  // a program that is gone ends the call below
     program->serve_until_gone();
   } catch (...) {
     program->end();
@@ -213,7 +213,7 @@ void Daemon::State::answer(const Connection& connection, const Received& request
     }
   }
   if (done) {
-    send(*connection, DaemonPacketKind::done);
+    (void)send(*connection, DaemonPacketKind::done);  // the next receive sees a connection that has ended
   } else {
     refuse(*connection, "pages are pinned, or more would be than three quarters of the budget");
   }
