@@ -174,11 +174,11 @@ void Program::serve_until_gone() {
 }
 
 void Program::serve_waiting_faults() {
-  for (Userfault::Fault fault{}; userfault_.next(fault);) {
-    const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
+  while (const auto fault = userfault_.next()) {
+    const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault->address));
     if (!page) continue;
     const metrics::ScopedLatency latency(household_.faults);
-    serve(*page, fault.is_write, handlers_);
+    serve(*page, fault->is_write, handlers_);
   }
 }
 
