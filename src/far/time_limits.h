@@ -46,6 +46,8 @@ inline constexpr seconds kMaxRepairTimeout{8};
 inline constexpr seconds kSettle{1};
 /// For one round of repairs, after which the nodes are looked at again.
 inline constexpr seconds kRepairRound{2};
+/// Before slabs that were in use are repaired: at first. Doubled up to kBetweenLinks.
+inline constexpr milliseconds kFirstRepairPause{50};
 /// For filling a block with zeros: readers of its slab wait.
 inline constexpr seconds kFill{1};
 /// For linking a node that has come, ...
@@ -78,6 +80,9 @@ inline constexpr seconds kRest{1};
 
 /// For a transfer of pages. By then a dead node has been replaced.
 inline constexpr seconds kPages{60};
+/// A thread that waits for a page's lock, or an evictor that waits for work, and was not woken, looks for itself.
+inline constexpr seconds kPageLook{1};
+inline constexpr minutes kEvictorLook{1};
 /// A thread that waits for a frame looks so often whether a fork has begun, in which no page leaves.
 inline constexpr milliseconds kFrameLook{100};
 /// For a page to leave, when the space has no room. The program ends then.
@@ -91,6 +96,11 @@ inline constexpr seconds kClose{10};
 /// For the daemon, in a program.
 inline constexpr seconds kDaemon{180};
 
+// For a block device.
+
+/// For a request. It fails then.
+inline constexpr seconds kDeviceRequest{30};
+
 // A wait outlasts what is waited for.
 static_assert(kRead < kGivenUp && kAnswer < kGivenUp, "one late answer costs no node its slabs");
 static_assert(kNoticeable < kGivenUp, "the user is told why a program waits before that is over");
@@ -98,6 +108,9 @@ static_assert(kGivenUp < kPages, "a node that died is given up while its pages a
 static_assert(kFirstRepairTimeout <= kMaxRepairTimeout && kQuiesceTimeout + kMaxRepairTimeout < kPages,
               "a slab is repaired while its pages are awaited");
 static_assert(kSettle <= kRepairRound && kFill <= kRepairRound, "one slab does not take a round's whole time");
+static_assert(kGivenUp < kDeviceRequest, "a node that died is given up while a device's request waits");
+static_assert(kFirstRepairPause < kBetweenLinks && kQuiesceTimeout < kFirstRepairPause);
+static_assert(kPageLook < kPages && kEvictorLook < kLeave, "a wake-up that was missed ends no program");
 static_assert(kTake + kAnswer < kPages, "a node without an answer leaves time to take a slab elsewhere");
 static_assert(kLink < kBetweenSlowLinks, "the space spends most of its time on nodes that answer");
 static_assert(kBringBack < kPages);

@@ -9,6 +9,7 @@
 #include "far/pager/futex.h"
 #include "far/pager/page_table.h"
 #include "far/pager/read_ahead.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -90,7 +91,7 @@ void Frames::await_wanted(const std::atomic<bool>& stopped) {
     const std::uint32_t seen = bell_.load();
     asleep_.store(true);
     if (is_time()) return;
-    futex_wait(bell_, seen, std::chrono::minutes(1));
+    futex_wait(bell_, seen, time_limits::kEvictorLook);
   }
 }
 
