@@ -62,7 +62,8 @@ class SocketServer {
   Fd events_;
   const std::size_t most_clients_;
   Mutex mutex_;
-  Backoff<std::chrono::milliseconds> rests_ GUARDED_BY(mutex_){net::time_limits::kFirstRest, net::time_limits::kMaxRest};
+  Backoff<std::chrono::milliseconds> rests_ GUARDED_BY(mutex_){net::time_limits::kFirstRest,
+                                                               net::time_limits::kMaxRest};
   std::map<int, Fd> clients_ GUARDED_BY(mutex_);  // by descriptor number; a client's worker alone uses its socket
   LoadQueue loads_;
   ThrottledLog log_;

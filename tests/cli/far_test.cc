@@ -122,7 +122,7 @@ TEST_F(FarTest, PrintsPagingStatistics) {
   EXPECT_EQ(end.code(), 0);
   for (const char* word :
        {"programs                 1\n", "\nfaults                   ", " first touches)\n", "write-protection faults  ",
-        "prefetched               ", "\nin                       ", "\nout                      ",
+        "prefetched               ", "in                       ", "\nout                      ",
         "in faults                ", "a fault                  half within "}) {
     EXPECT_THAT(end.err, HasSubstr(word));
   }
