@@ -46,15 +46,10 @@ endfunction()
 function(farside_compile_together target)
   set(alone # these have a name that another file of their folder has as well
       comm/broadcast.cc
-      comm/protocol/spread.cc
-      far/pager/page_mover.cc
-      far/protocol/lender.cc
       kv/server/heap.cc
       kv/client/homes.cc
       kv/resp/[a-z]+_commands.cc
-      kv/service/service_client.cc
-      node/service_addresses.cc
-      service/service_clients.cc)
+      kv/service/service_client.cc)
   list(JOIN alone "|" alone)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)

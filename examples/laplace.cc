@@ -3,7 +3,8 @@
 //   farside run -n 4 -- build/release/bin/example_laplace
 //
 // A rank computes its outermost rows first and puts them into its neighbours' memory; while they are on their way it
-// computes the rest. No barrier is needed: who has sent its row of this iteration has used those of the last one.
+// computes the rest. No barrier is needed: a rank that has sent its row of this iteration has used those of the last
+// one.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

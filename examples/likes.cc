@@ -1,5 +1,5 @@
-// Who likes what: an association that can be asked from both ends, with a count, by several threads at once. After each
-// like and unlike both lists and the count are true together, without a lock.
+// Users and what they like: an association that can be asked from both ends, with a count, by several threads at once.
+// After each like and unlike both lists and the count are true together, without a lock.
 //
 //   farside up -n 2 --kv 64M &
 //   likes

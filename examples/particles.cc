@@ -287,8 +287,8 @@ int main(int argc, char** argv) {
     if (team->rank() != 0) return EXIT_SUCCESS;
 
     const bool is_right = stay.end == follow.end && follow.end == run_alone();
-    std::printf("%u ranks, %d particles, %d steps: bit by bit as one process alone: %s\n", team->size(), kParticles,
-                kSteps, is_right ? "yes" : "no");
+    std::printf("%u ranks, %d particles, %d steps: bitwise equal to the single-process run: %s\n", team->size(),
+                kParticles, kSteps, is_right ? "yes" : "no");
     show("tiles stay", stay);
     show("tiles follow the work", follow);
     if (argc == 2) plot(stay, follow, argv[1]);

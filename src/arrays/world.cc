@@ -78,7 +78,7 @@ class World::Impl {
   void expect(const comm::Status& status, const char* tried) {
     if (status.done()) return;
     if (status.outcome == Outcome::timed_out) {
-      fail(tried, "the others have not come in " + std::to_string(options.time_out.count()) + " s",
+      fail(tried, "timed out after " + std::to_string(options.time_out.count()) + " s waiting for the other ranks",
            "see whether all ranks do the same, or set a longer time_out");
     }
     if (status.outcome == Outcome::link_lost) fail(tried, "the connection to a rank broke", "start again");
@@ -86,7 +86,7 @@ class World::Impl {
   }
 
   [[noreturn]] void refuse_difference() {
-    fail("go on", "the ranks have not done the same with the same arrays", "have all call the same operations");
+    fail("go on", "ranks issued different operations", "have all call the same operations");
   }
 
   void pass_barrier() { expect(barriers.pass(*channel, deadline()), "meet at a barrier"); }

@@ -1,4 +1,4 @@
-// backoff.h — exponential backoff: how long to wait before each next attempt.
+// backoff.h — exponential backoff: how long to wait before each next attempt, or for it.
 //
 // Stands alone: all modules wait by it.
 #pragma once
@@ -16,6 +16,8 @@ class Backoff {
   constexpr Backoff(Length first, Length longest) : first_(first), longest_(longest), next_(first) {}
 
   [[nodiscard]] Length next() { return std::exchange(next_, std::min<Length>(2 * next_, longest_)); }
+  /// The length that next() will return.
+  [[nodiscard]] Length current() const { return next_; }
   /// An attempt succeeded.
   void reset() { next_ = first_; }
 

@@ -24,12 +24,23 @@ class SignalsHeld {
     for (const int signal : signals) ::sigaddset(&held_, signal);
     ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
   }
-  ~SignalsHeld() { let_go(); }
+  ~SignalsHeld() {
+    if (!is_kept_) let_go();
+  }
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
   /// Handles them from now on.
   void let_go() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  /// Holds them for as long as the thread lives, also when this is gone: then one that comes late has no effect.
+  void keep() { is_kept_ = true; }
+
+  /// Waits for one of them, and takes it. Returns its number.
+  [[nodiscard]] int wait() const {
+    int number = 0;
+    ::sigwait(&held_, &number);
+    return number;
+  }
 
   /// Whether one of them waits to be handled.
   [[nodiscard]] bool any_came() const {
@@ -39,9 +50,14 @@ class SignalsHeld {
     return ::sigisemptyset(&came) == 0;
   }
 
+  [[nodiscard]] const sigset_t& held() const { return held_; }
+  /// Signals that were blocked before, and stay so.
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+
  private:
   sigset_t held_{};
   sigset_t before_{};
+  bool is_kept_ = false;
 };
 
 /// One in which no handler of the program ever runs. Throws Error when the system gives no more.

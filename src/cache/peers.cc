@@ -21,7 +21,7 @@ std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 bool Peers::reachable(Rank rank) const {
   if (rank >= team_.size() || !team_.alive(rank)) return false;
   const MutexLock lock(mutex_);
-  return silent_[rank].pause == Duration(0) || team_.fabric().now() >= silent_[rank].until;
+  return !silent_[rank].pauses || team_.fabric().now() >= silent_[rank].until;
 }
 
 Outcome Peers::read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline) {
@@ -80,7 +80,7 @@ bool Peers::may_try(Rank rank) {
   const MutexLock lock(mutex_);
   assert_that(rank < silent_.size(), "an operation is for a node of the pool");
   Silence& silence = silent_[rank];
-  if (silence.pause == Duration(0)) return true;
+  if (!silence.pauses) return true;
   const Time now = team_.fabric().now();
   if (now < silence.until) return false;
   silence.until = now + cache::time_limits::kPeer;
@@ -89,7 +89,7 @@ bool Peers::may_try(Rank rank) {
 
 void Peers::note_answer(Rank rank) {
   const MutexLock lock(mutex_);
-  if (std::exchange(silent_[rank].pause, Duration(0)) != Duration(0)) log::warn(named(rank) + " answers again");
+  if (std::exchange(silent_[rank].pauses, std::nullopt)) log::warn(named(rank) + " answers again");
 }
 
 // Requests of the same time count as one.
@@ -97,10 +97,13 @@ void Peers::note_silence(Rank rank) {
   const MutexLock lock(mutex_);
   Silence& silence = silent_[rank];
   const Time now = team_.fabric().now();
-  if (silence.pause != Duration(0) && now < silence.until) return;
-  if (silence.pause == Duration(0)) log::warn(named(rank) + " does not answer; it is left alone for a while");
-  silence.pause = std::min(std::max(2 * silence.pause, cache::time_limits::kPeer), cache::time_limits::kMaxPeerPause);
-  silence.until = now + silence.pause;
+  if (!silence.pauses) {
+    log::warn(named(rank) + " does not answer; retried with exponential backoff");
+    silence.pauses.emplace(cache::time_limits::kPeer, cache::time_limits::kMaxPeerPause);
+  } else if (now < silence.until) {
+    return;
+  }
+  silence.until = now + silence.pauses->next();
 }
 
 }  // namespace farside::cache

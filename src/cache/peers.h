@@ -11,12 +11,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "farside/cache/time_limits.h"
 #include "farside/team/team.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
 
 namespace farside::cache {
@@ -40,7 +42,7 @@ class Peers {
 
  private:
   struct Silence {
-    Duration pause{};  ///< 0 while it answers
+    std::optional<Backoff<Duration>> pauses;  ///< none while it answers
     Time until{};
   };
 

@@ -3,10 +3,10 @@
 // Nothing is recorded when a file is opened: the first read of a descriptor finds out what it is. What was found is
 // forgotten when the descriptor's number may come to mean something else.
 //
-// A read goes to the kernel by number, too: it moves the offset, and fetches what the pool has not got. A number that
-// came to mean another file since the read looked at it would have that file's offset moved. So a read registers with
-// the number, and a change of it waits for the registered reads: a second at most, since some never end (a signal's
-// handler that closes what the interrupted read is at, or that jumps out of a read that faulted).
+// A read goes to the kernel by number, too: it moves the offset, and fetches blocks missing from the pool. A number
+// that came to mean another file since the read looked at it would have that file's offset moved. So a read registers
+// with the number, and a change of it waits for the registered reads: a second at most, since some never end (a
+// signal's handler that closes what the interrupted read is at, or that jumps out of a read that faulted).
 #pragma once
 
 #include <atomic>

@@ -67,7 +67,7 @@ void unmap(const std::byte* base, std::uint64_t bytes) {
 
 // Asks for the first bytes of a piece before anything else is looked at, so that all of them come at once. The
 // processor itself would only find out line by line where a copy goes. What is wrongly asked for does no harm.
-void fetch_ahead(const std::byte* from, std::uint64_t bytes) {
+void prefetch_lines(const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t kMaxBytes = 4096;
   constexpr std::uint64_t kLineBytes = 64;
   for (std::uint64_t at = 0; at < std::min(bytes, kMaxBytes); at += kLineBytes) __builtin_prefetch(from + at);
@@ -138,7 +138,7 @@ bool HostMemory::copy(const Piece& piece, void* into) const {
 bool HostMemory::copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const {
   if (slot >= slot_count_) return false;
   const std::byte* const start = slots_ + slot * slot_stride_;
-  fetch_ahead(start + sizeof(cache::SlotHeader) + piece.from, piece.bytes);
+  prefetch_lines(start + sizeof(cache::SlotHeader) + piece.from, piece.bytes);
   const ControlWord& token = reinterpret_cast<const cache::SlotHeader*>(start)->token;
   const auto& label = *reinterpret_cast<const cache::BlockLabel*>(start + offsetof(cache::SlotHeader, key));
 

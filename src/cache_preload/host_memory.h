@@ -31,13 +31,13 @@ class HostMemory {
   [[nodiscard]] unsigned block_bits() const { return block_bits_; }
 
   /// Copies `piece` if the index knows its block, and counts a hit.
-  bool copy(const Piece& piece, void* into) const;
+  [[nodiscard]] bool copy(const Piece& piece, void* into) const;
 
   /// Adds to a counter that the node shows.
   void count(std::uint64_t cache::node_socket::HitStripe::*counter, std::uint64_t addend) const;
 
   /// Copies `piece` if its block is in `slot`.
-  bool copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const;
+  [[nodiscard]] bool copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const;
 
  private:
   HostMemory() = default;

@@ -36,7 +36,7 @@ void after_fork() {
 }
 
 [[gnu::constructor]] void start() {
-  const char* const socket = secure_getenv("FARSIDE_DOOR");
+  const char* const socket = secure_getenv("FARSIDE_NODE_SOCKET");
   const char* const under = secure_getenv("FARSIDE_UNDER");
   if (socket == nullptr || under == nullptr) return;
   directories = strdup(under);  // programs write over their environment

@@ -50,8 +50,8 @@ int run_benchmark(const std::vector<std::string>& words) {
 }  // namespace
 
 void add_bench(CLI::App& app, Action& chosen) {
-  CLI::App* bench = app.add_subcommand(
-      "bench", "Measure farside beside what else there is: base, fabric, cache, comm, far, gas, kv, arrays");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Compare farside with alternatives: base, fabric, cache, comm, far, gas, kv, arrays");
   bench->prefix_command();  // the rest belongs to the benchmark program
   bench->footer(
       "Usage: farside bench NAME [--json FILE] [--plot DIR] [--quick]\n"

@@ -13,8 +13,7 @@ void CacheArguments::add_to(CLI::App& command) {
       ->type_name("SIZE")
       ->capture_default_str();
   command
-      .add_option("--groups", groups,
-                  "Into how many groups the nodes are divided; the file system is asked for a block once a group")
+      .add_option("--groups", groups, "Into how many groups the nodes are divided; each block is read once per group")
       ->type_name("G")
       ->capture_default_str();
   command

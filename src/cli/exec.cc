@@ -99,7 +99,7 @@ void warn_of_static(const std::string& program) {
 
 void prepare_environment(const std::string& socket, const std::string& under) {
   ::setenv("LD_PRELOAD", preload_before_others(library_beside_command("libfarside-preload.so")).c_str(), 1);
-  ::setenv("FARSIDE_DOOR", socket.c_str(), 1);
+  ::setenv("FARSIDE_NODE_SOCKET", socket.c_str(), 1);
   ::setenv("FARSIDE_UNDER", under.c_str(), 1);
 }
 

@@ -117,14 +117,14 @@ void print(const far::DaemonCounts& counts) {
   const far::PagerCounts& pages = counts.pages;
   const auto bytes = [](std::uint64_t count) { return format_bytes(count * 4096); };
   std::cerr << fmt::format(
-      "programs       {}\n"
-      "faults         {}, of these {} on what was never touched\n"
-      "first writes   {}, to what came unchanged\n"
-      "came ahead     {} pages, of these {} are thought to have been used\n"
-      "in             {}\n"
-      "out            {}\n"
-      "in faults      {:.3f} s\n"
-      "a fault        half within {}, 99 % within {}\n",
+      "programs                 {}\n"
+      "faults                   {} ({} first touches)\n"
+      "write-protection faults  {}\n"
+      "prefetched               {} pages (about {} used)\n"
+      "in                       {}\n"
+      "out                      {}\n"
+      "in faults                {:.3f} s\n"
+      "a fault                  half within {}, 99 % within {}\n",
       counts.programs, pages.faults, pages.first_touches, pages.protection_faults, pages.ahead_pages, pages.ahead_hits,
       bytes(pages.fetched_pages), bytes(pages.stored_pages), static_cast<double>(pages.nanoseconds_in_faults) / 1e9,
       latency_text(counts.fault_latencies.quantile_ns(0.5)), latency_text(counts.fault_latencies.quantile_ns(0.99)));
@@ -193,7 +193,7 @@ void add_far(CLI::App& app, Action& chosen) {
       ->type_name("FILE")
       ->excludes(mirror)
       ->excludes(trust);
-  command->add_flag("--stats", arguments->statistics, "Say at the end, on standard error, what came and went");
+  command->add_flag("--stats", arguments->statistics, "Print paging statistics on standard error at exit");
   command->add_option("--metrics", arguments->metrics, "Where Prometheus collects metrics while it runs [nowhere]")
       ->type_name("HOST:PORT");
   command

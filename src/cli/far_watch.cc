@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -62,14 +60,23 @@ std::string name_of(pid_t process) {
 }  // namespace
 
 FarWatch::FarWatch(const far::Daemon& daemon, std::uint64_t local_bytes)
-    : daemon_(daemon), local_bytes_(local_bytes), told_bytes_(std::max(local_bytes, kSmallBytes)) {
-  const SignalsHeld held;
-  thread_ = std::jthread([this](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::unique_lock lock(mutex);
-    while (!never.wait_for(lock, stop, kLook, [&stop] { return stop.stop_requested(); })) look();
-  });
+    : daemon_(daemon),
+      local_bytes_(local_bytes),
+      told_bytes_(std::max(local_bytes, kSmallBytes)),
+      thread_(start_thread([this] { run(); })) {}
+
+FarWatch::~FarWatch() {
+  {
+    const MutexLock lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void FarWatch::run() {
+  MutexLock lock(mutex_);
+  while (!changed_.wait_for(lock, kLook, [this]() REQUIRES(mutex_) { return ends_; })) look();
 }
 
 // The programs' anonymous memory includes the pages of far memory that are here: those are subtracted.

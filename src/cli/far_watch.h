@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/mutex.h"
 #include "far/daemon/daemon.h"
 
 namespace farside::cli {
@@ -14,17 +15,24 @@ class FarWatch {
  public:
   /// Watches the programs below this process, which `daemon` serves. Requires: `daemon` outlives this.
   FarWatch(const far::Daemon& daemon, std::uint64_t local_bytes);
+  ~FarWatch();
+  FarWatch(const FarWatch&) = delete;
+  FarWatch& operator=(const FarWatch&) = delete;
 
   /// When all have ended: warns if none of them had far memory.
   void expect_programs() const;
 
  private:
-  void look();
+  void run();
+  void look() REQUIRES(mutex_);
 
   const far::Daemon& daemon_;
   const std::uint64_t local_bytes_;
-  std::uint64_t told_bytes_;  ///< of the thread
-  std::jthread thread_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::uint64_t told_bytes_ GUARDED_BY(mutex_);
+  std::thread thread_;
 };
 
 }  // namespace farside::cli

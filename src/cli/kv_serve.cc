@@ -20,6 +20,7 @@
 #include "base/file_limit.h"
 #include "base/file_lock.h"
 #include "base/mutex.h"
+#include "base/signals_held.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/metrics_page.h"
@@ -115,23 +116,6 @@ std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespS
   page.add_all(metrics::snapshot());
   return page.take();
 }
-
-/// SIGTERM and SIGINT wait for this instead of ending the process.
-class EndOfService {
- public:
-  EndOfService() {
-    ::sigemptyset(&signals_);
-    for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&signals_, number);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // before there are threads, which inherit it
-  }
-  void await() const {
-    int number = 0;
-    ::sigwait(&signals_, &number);
-  }
-
- private:
-  sigset_t signals_{};
-};
 
 struct ServeArguments {
   KvArguments kv;
@@ -244,8 +228,9 @@ int serve(const ServeArguments& arguments) {
   for (const std::string& address : addresses) {
     if (net::is_host_local(address)) claims.push_back(claim(address));
   }
-  const EndOfService end;  // first: threads inherit what is blocked
-  allow_many_files();      // one for each client
+  SignalsHeld end{SIGTERM, SIGINT};  // first: threads inherit what is blocked
+  end.keep();
+  allow_many_files();  // one for each client
   kv::RespSettings settings = arguments.settings;
   if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
   ServedPool pool(arguments.kv);
@@ -264,7 +249,7 @@ int serve(const ServeArguments& arguments) {
     std::cout << "metrics at http://" << metrics->address() << "/metrics\n";
   }
   std::cout.flush();
-  end.await();
+  (void)end.wait();  // either signal ends the service
   return 0;
 }
 

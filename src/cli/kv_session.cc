@@ -53,7 +53,7 @@ void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::st
                    "keep up, or too much waits for another server, which does not answer; nothing was changed",
                    "see farside status; on a full disk erasing still works"});
     case kv::PutOutcome::differs:
-      throw Error({tried, on, "another one has written there meanwhile; nothing was changed", ""});
+      throw Error({tried, on, "another client wrote the key concurrently; nothing was changed", ""});
     case kv::PutOutcome::unknown:
       throw Error({tried, on, "a server did not answer in time, or is lost; all of it is done, or nothing",
                    "see farside status, and what is there"});

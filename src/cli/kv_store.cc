@@ -64,10 +64,10 @@ int get_several(kv::Session& session, const std::vector<std::string>& keys) {
   return code;
 }
 
-/// Keys and values by turns.
+/// Keys and values alternate.
 int put(kv::Session& session, const std::vector<std::string>& words, std::chrono::milliseconds ttl) {
   if (words.size() % 2 != 0) {
-    throw UsageError({"put", kv_word(words.back()), "it has no value", "give keys and values by turns"});
+    throw UsageError({"put", kv_word(words.back()), "it has no value", "give keys and values alternately"});
   }
   const std::uint64_t expires_ns =
       ttl.count() == 0 ? 0 : session.wall_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds(ttl).count());
@@ -212,7 +212,7 @@ void add_writers(CLI::App& kv, Action& chosen) {
                           return put(session, given.words.empty() ? read_pairs() : given.words, given.time_to_live());
                         });
   several->words_of_a_key = 2;
-  command->add_option("pairs", several->words, "Keys and values by turns; without them, what comes on standard input")
+  command->add_option("pairs", several->words, "Keys and values alternately; read from standard input if omitted")
       ->type_name("KEY VALUE...");
   add_ttl(*command, *several);
   command->footer(

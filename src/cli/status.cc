@@ -16,7 +16,7 @@
 #include "cli/pool_health.h"
 #include "cli/table.h"
 #include "net/runtime_dir.h"
-#include "node/block_advice.h"
+#include "node/block_size_advice.h"
 #include "node/pool/pool.h"
 
 namespace farside::cli {
@@ -295,7 +295,7 @@ void add_status(CLI::App& app, Action& chosen) {
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
       "With --far, then how much of its memory each node has lent.\n\n"
-      "The figures are those of this machine's nodes. Of the others it is known whether they are lost to these.\n\n"
+      "The figures are those of this machine's nodes. For other machines, only lost nodes are shown.\n\n"
       "Ends with 0 when all is well; with 1 when something is degraded or lost: a node of this machine is not up,\n"
       "one of another machine is lost, the coordinator, a server or a lender does not answer, keys have one copy\n"
       "instead of two, or a journal takes no changes; with 2 when there is no pool to ask. What is wrong is listed\n"

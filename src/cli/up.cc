@@ -17,10 +17,16 @@
 #include "cli/metrics_server.h"
 #include "net/runtime_dir.h"
 #include "node/pool/pool.h"
+#include "team/liveness.h"
 
 namespace farside::cli {
 
 namespace {
+
+/// A whole number of them, as parse_duration reads it.
+std::string seconds_text(std::chrono::milliseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + "s";
+}
 
 struct UpArguments {
   team::Rank nodes = 1;
@@ -37,7 +43,7 @@ struct UpArguments {
   std::string join;
   std::optional<team::Rank> first_rank;
   std::string secret;
-  std::string silence = "5s";
+  std::string silence = seconds_text(team::kDefaultSilence);
 
   [[nodiscard]] node::PoolOptions read() const {
     const team::Rank all = all_nodes.value_or(nodes);
@@ -76,8 +82,9 @@ struct UpArguments {
   [[nodiscard]] std::chrono::milliseconds read_silence() const {
     const std::chrono::milliseconds time = parse_duration(silence, "--silence");
     if (time < team::kMinSilence || time > team::kMaxSilence) {
-      throw UsageError({"wait for an unresponsive node of another machine for", "--silence " + silence,
-                        "it is out of range", "give a time from 2s to 20s"});
+      throw UsageError(
+          {"wait for an unresponsive node of another machine for", "--silence " + silence, "it is out of range",
+           "give a time from " + seconds_text(team::kMinSilence) + " to " + seconds_text(team::kMaxSilence)});
     }
     return time;
   }
@@ -126,11 +133,10 @@ void add_kv(CLI::App& command, UpArguments& arguments) {
                             ->check(CLI::Range(1, 2))
                             ->capture_default_str()
                             ->needs(kv);
-  CLI::Option* dir =
-      command.add_option("--kv-dir", arguments.kv_dir, "Keep them there as well, and begin with what is there")
-          ->type_name("DIR")
-          ->needs(kv)
-          ->excludes(copies);
+  CLI::Option* dir = command.add_option("--kv-dir", arguments.kv_dir, "Keep a journal in DIR and recover from it")
+                         ->type_name("DIR")
+                         ->needs(kv)
+                         ->excludes(copies);
   command
       .add_option("--kv-sync", arguments.kv_sync,
                   "On the disk before it is acknowledged, each second, or when it likes")
@@ -192,8 +198,8 @@ void add_up(CLI::App& app, Action& chosen) {
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
       "With --kv they also keep keys and values, each a part of them, for farside kv and for programs;\n"
-      "with --kv-dir a node that is started again has what it had, and with --kv-copies 2 another node goes on\n"
-      "with what a dead one had.\n\n"
+      "with --kv-dir a node that is started again has what it had, and with --kv-copies 2 the standby serves the\n"
+      "keys of a dead node.\n\n"
       "With --far they lend memory, 4 MiB at a time, to programs and devices of any machine of the pool "
       "(docs/far.md).\n\n"
       "With --foreground it exits with 0 when it was asked to end and no node had failed for good, else with the code\n"

@@ -27,8 +27,8 @@ void note(Status& worst, const Status& status) {
 }
 
 /// The members that do not discard.
-std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>& receivers, Status& worst,
-                                  Deadline deadline) {
+std::vector<Receiver> wanting_receivers(Channel& channel, const std::vector<Receiver>& receivers, Status& worst,
+                                        Deadline deadline) {
   std::vector<Receiver> wanting;
   for (const Receiver& receiver : receivers) {
     const Result<std::uint64_t> discards = channel.load(receiver.discards, deadline);
@@ -122,7 +122,7 @@ class Broadcast::Sending {
 
  private:
   void begin(Channel& channel, Deadline deadline) {
-    std::vector<Receiver> wanting = who_want_it(channel, receivers_, worst_, deadline);
+    std::vector<Receiver> wanting = wanting_receivers(channel, receivers_, worst_, deadline);
     const auto is_near = [this](const Receiver& to) {
       return impl_->comm.team().fabric().reaches_by_memory(to.rank());
     };

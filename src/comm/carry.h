@@ -7,7 +7,7 @@
 
 namespace farside::comm {
 
-/// READs a piece, WRITEs it to all, and so on. Who is lost misses it; the others do not. To be flushed.
+/// READs a piece, WRITEs it to all, and so on. A lost rank misses it; the others do not. To be flushed.
 [[nodiscard]] Status carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, const NextDeadline& next);
 
 }  // namespace farside::comm

@@ -37,15 +37,17 @@ inline constexpr seconds kTable{10};
 
 // In a space.
 
-/// Readers and writers wait while a slab is mended: so long until it comes to rest, ...
-inline constexpr milliseconds kPoliteWait{5};
-/// ... and so long until it is mended. A slow network is given more the next time.
-inline constexpr seconds kFirstCopy{1};
-inline constexpr seconds kMaxCopy{8};
+/// Readers and writers wait while a slab is repaired: first until no access to it is under way, ...
+inline constexpr milliseconds kQuiesceTimeout{5};
+/// ... then until its copy is complete. A copy that times out has twice as long the next time.
+inline constexpr seconds kFirstRepairTimeout{1};
+inline constexpr seconds kMaxRepairTimeout{8};
 /// For the slabs whose change was not certain, in a round.
 inline constexpr seconds kSettle{1};
-/// For one round of mending, after which the nodes are looked at again.
-inline constexpr seconds kMend{2};
+/// For one round of repairs, after which the nodes are looked at again.
+inline constexpr seconds kRepairRound{2};
+/// Before slabs that were in use are repaired: at first. Doubled up to kBetweenLinks.
+inline constexpr milliseconds kFirstRepairPause{50};
 /// For filling a block with zeros: readers of its slab wait.
 inline constexpr seconds kFill{1};
 /// For linking a node that has come, ...
@@ -76,8 +78,11 @@ inline constexpr seconds kRest{1};
 
 // For a program.
 
-/// For a transfer of pages. A node that died is replaced meanwhile, or never.
+/// For a transfer of pages. By then a dead node has been replaced.
 inline constexpr seconds kPages{60};
+/// A thread that waits for a page's lock, or an evictor that waits for work, and was not woken, looks for itself.
+inline constexpr seconds kPageLook{1};
+inline constexpr minutes kEvictorLook{1};
 /// A thread that waits for a frame looks so often whether a fork has begun, in which no page leaves.
 inline constexpr milliseconds kFrameLook{100};
 /// For a page to leave, when the space has no room. The program ends then.
@@ -91,13 +96,21 @@ inline constexpr seconds kClose{10};
 /// For the daemon, in a program.
 inline constexpr seconds kDaemon{180};
 
+// For a block device.
+
+/// For a request. It fails then.
+inline constexpr seconds kDeviceRequest{30};
+
 // A wait outlasts what is waited for.
 static_assert(kRead < kGivenUp && kAnswer < kGivenUp, "one late answer costs no node its slabs");
 static_assert(kNoticeable < kGivenUp, "the user is told why a program waits before that is over");
 static_assert(kGivenUp < kPages, "a node that died is given up while its pages are awaited");
-static_assert(kFirstCopy <= kMaxCopy && kPoliteWait + kMaxCopy < kPages,
-              "a slab is mended while its pages are awaited");
-static_assert(kSettle <= kMend && kFill <= kMend, "one slab does not take a round's whole time");
+static_assert(kFirstRepairTimeout <= kMaxRepairTimeout && kQuiesceTimeout + kMaxRepairTimeout < kPages,
+              "a slab is repaired while its pages are awaited");
+static_assert(kSettle <= kRepairRound && kFill <= kRepairRound, "one slab does not take a round's whole time");
+static_assert(kGivenUp < kDeviceRequest, "a node that died is given up while a device's request waits");
+static_assert(kFirstRepairPause < kBetweenLinks && kQuiesceTimeout < kFirstRepairPause);
+static_assert(kPageLook < kPages && kEvictorLook < kLeave, "a wake-up that was missed ends no program");
 static_assert(kTake + kAnswer < kPages, "a node without an answer leaves time to take a slab elsewhere");
 static_assert(kLink < kBetweenSlowLinks, "the space spends most of its time on nodes that answer");
 static_assert(kBringBack < kPages);

@@ -378,20 +378,21 @@ void allocated(const AddressRange& range, std::uint64_t caller) {
   static_cast<void>(ask(DaemonPacketKind::allocated, caller, {&range, 1}));
 }
 
-void hold() {
+// From here to `release` or `leave`, in this process or its copy: clang cannot follow that.
+void hold() NO_THREAD_SAFETY_ANALYSIS {
   SignalsHeld::Mask before = 0;
   SignalsHeld::hold(before);
   state.lock.lock();
   state.mask_before_fork = before;
 }
 
-void release() {
+void release() NO_THREAD_SAFETY_ANALYSIS {
   const SignalsHeld::Mask before = state.mask_before_fork;
   state.lock.unlock();
   SignalsHeld::restore(before);
 }
 
-void leave() {
+void leave() NO_THREAD_SAFETY_ANALYSIS {
   state.zone_count = 0;
   state.lock.unlock();  // a thread that is not in the copy may have had it
 }

@@ -43,13 +43,13 @@ struct Start {
 };
 constinit Start start{};
 
-void begin_copy(const SignalsHeld::Mask& mask) {
+void begin_copy(const SignalsHeld::Mask& mask) RELEASE(fork_window) {
   arena::leave();
   fork_window.unlock();
   SignalsHeld::restore(mask);
 }
 
-int run_copy(void* /*argument*/) {
+int run_copy(void* /*argument*/) RELEASE(fork_window) {
   const Start own = start;
   begin_copy(own.mask);
   return own.function(own.argument);

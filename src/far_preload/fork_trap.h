@@ -17,9 +17,9 @@ struct SystemCall {
 
 using ForkInOurPlace = long(const SystemCall& call);
 
-/// Calls `fork` in the place of the system call by which this thread is about to fork. What `fork` returns, there
-/// twice, the caller gets, which need not know. It runs on a stack that is not far: a page that
-/// leaves waits for the dropper, which a child does not have yet. 0, or -errno.
+/// Calls `fork` in the place of the system call by which this thread is about to fork. The caller receives
+/// fork's result in both processes. `fork` runs on a stack that is not far: a page that leaves waits for the dropper,
+/// which a child does not have yet. 0, or -errno.
 ///
 /// One thread at a time, with all signals blocked. By the kernel's dispatch of system calls to user space (Linux 5.11).
 [[nodiscard]] long trap_next_fork(ForkInOurPlace* fork);

@@ -7,6 +7,7 @@
 
 #include <linux/futex.h>
 
+#include "base/mutex.h"
 #include "cache_preload/system_call.h"
 
 namespace farside::far_preload {
@@ -34,14 +35,14 @@ class SignalsHeld {
 };
 
 /// 0: open, 1: taken, 2: taken, and a thread sleeps.
-class Lock {
+class CAPABILITY("mutex") Lock {
  public:
-  void lock() {
+  void lock() ACQUIRE() {
     int seen = 0;
     if (word_.compare_exchange_strong(seen, 1)) return;
     while (word_.exchange(2) != 0) cache_preload::system_call(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, 2, nullptr);
   }
-  void unlock() {
+  void unlock() RELEASE() {
     if (word_.exchange(0) == 2) cache_preload::system_call(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1);
   }
 

@@ -183,7 +183,8 @@ class ForkDescriptors {
 };
 
 // Until it has joined, a child has of the arena what its parent had at the fork. Nothing else is written there before.
-long fork_with_far_memory(const SystemCall& call) {
+// The fork window is taken on one condition, and given up on the same one: clang cannot follow that.
+long fork_with_far_memory(const SystemCall& call) NO_THREAD_SAFETY_ANALYSIS {
   DaemonPacket packet;
   ForkDescriptors descriptors(packet);
   if (descriptors.lacks_some()) {

@@ -243,8 +243,8 @@ std::vector<Claim> claims_of_grouping(const Figure& figure) {
        gigabytes_per_s(point("4 groups of neighbours", 256)) < gigabytes_per_s(point("4 groups, rank mod 4", 256)),
        text(256),
        "The paper fears that members of a group overwrite each other's cells. Here a cell changes by COMPARE_SWAP, so "
-       "that one of them loads and the others wait for it; and those who want a block at the same moment had better be "
-       "in one group, since every group loads for itself."},
+       "that one of them loads and the others wait for it; and ranks that want a block at the same moment had better "
+       "be in one group, since every group loads for itself."},
       {"Where many want a block, ranks that are dealt out are better off.",
        gigabytes_per_s(point("4 groups of neighbours", 16)) < gigabytes_per_s(point("4 groups, rank mod 4", 16)),
        text(16),

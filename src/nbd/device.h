@@ -38,12 +38,9 @@ class Device {
  private:
   class Turn;  ///< with one of the lanes
 
-  [[nodiscard]] Deadline deadline() const { return space_->fabric().in(kTimeout); }
+  [[nodiscard]] Deadline deadline() const { return space_->fabric().in(far::time_limits::kDeviceRequest); }
 
   static constexpr std::size_t kLanes = 16;  ///< requests that are under way at once
-  /// A request whose node says nothing fails after that. Longer than it takes to find out that a node is dead.
-  static constexpr Duration kTimeout = std::chrono::seconds(30);
-  static_assert(far::time_limits::kGivenUp < kTimeout);
 
   std::unique_ptr<far::Space> space_;
   WrittenBlocks written_;

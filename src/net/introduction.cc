@@ -80,7 +80,7 @@ Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std
   Frame frame{};
   if (body_bytes(bytes) <= body_limit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
   if (session.open(bytes, frame) != Session::Next::frame) {
-    fail(what, "its answer was altered on the way", "look for who is between the two");
+    fail(what, "its answer was altered on the way", "check for a proxy or an attacker on the path");
   }
   return frame;
 }

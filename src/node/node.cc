@@ -13,6 +13,7 @@
 #include "farside/team/team.h"
 
 #include "base/file_limit.h"
+#include "base/signals_held.h"
 #include "node/board.h"
 #include "node/far_lender.h"
 #include "node/kv_server.h"
@@ -26,14 +27,6 @@ namespace {
 
 constexpr int kCutOff = SIGUSR1;  // which this process sends itself
 
-sigset_t block_signals() {
-  sigset_t blocked;
-  ::sigemptyset(&blocked);
-  for (const int number : {SIGTERM, SIGINT, kCutOff}) ::sigaddset(&blocked, number);
-  ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-  return blocked;
-}
-
 // The memory that a node lends is shared, and may be most of the machine's: a core of it would fill the disk, and is of
 // no use for finding an error. Without /proc, or a kernel that dumps, nothing happens.
 void keep_shared_memory_out_of_cores() {
@@ -44,22 +37,23 @@ void keep_shared_memory_out_of_cores() {
 }
 
 // Returns when this process is to end as it should.
-void serve_until_asked_to_end(sigset_t signals) {
-  int number = 0;
-  ::sigwait(&signals, &number);
-  if (number != kCutOff) return;
+void serve_until_asked_to_end(const SignalsHeld& signals) {
+  if (signals.wait() != kCutOff) return;
   // Perhaps the whole pool ends, and the other machines were faster.
-  ::sigdelset(&signals, kCutOff);
+  sigset_t requests = signals.held();
+  ::sigdelset(&requests, kCutOff);
   constexpr timespec kGrace{1, 0};
-  if (::sigtimedwait(&signals, nullptr, &kGrace) > 0) return;
-  throw Error({"stay in", "the pool", "this node was cut off from the others", "it comes back, empty, when it can"});
+  if (::sigtimedwait(&requests, nullptr, &kGrace) > 0) return;
+  throw Error({"stay in", "the pool", "this node was cut off from the others",
+               "it restarts, empty, once the link is repaired"});
 }
 
 }  // namespace
 
 void run_node(const PoolDirectory& pool, const cache::CacheOptions& options, const KvNodeOptions& kv_options,
               std::uint64_t far_bytes, const std::function<void(team::Rank)>& joined) {
-  const sigset_t signals = block_signals();  // first: threads inherit it
+  SignalsHeld signals{SIGTERM, SIGINT, kCutOff};  // first: threads inherit it
+  signals.keep();
   allow_many_files();
   keep_shared_memory_out_of_cores();
 

@@ -96,7 +96,7 @@ class Run {
     if (!world_.run(kLimit)) fail("a node was still waiting when the time was over");
     healed_ = true;
     for (Rank node = 0; node < world_.size(); ++node) come_back(node);
-    if (!world_.run(kLimit)) fail("who came back was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a restarted node was still waiting at the time limit");
     if (is_undisturbed() && scenario_.slots > scenario_.blocks + scenario_.threads) {
       for (const auto& [block, loads] : loads_of_) {
         if (loads <= scenario_.groups) continue;
@@ -190,13 +190,13 @@ class Run {
     };
     for (std::uint32_t i = 0; i < scenario_.deaths; ++i) {
       const Duration most = std::max(kLife, scenario_.restarts * kLife / 4);  // a restart takes time
-      scheduler.after(scheduler.up_to(most), [this, who = victim()] { die(who); });
+      scheduler.after(scheduler.up_to(most), [this, node = victim()] { die(node); });
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
       const Duration length = scheduler.up_to(scheduler.one_in(2) ? kLife : kLongPause);
-      inject([this, who = victim(), length] {
-        note(who, "is stopped");
-        world_.pause(who, length);
+      inject([this, node = victim(), length] {
+        note(node, "is stopped");
+        world_.pause(node, length);
       });
     }
     for (std::uint32_t i = 0; i < scenario_.stalls; ++i) {

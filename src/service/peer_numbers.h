@@ -1,5 +1,4 @@
-// peer_numbers.h — numbers for the clients of a service, as peers of its fabric: one whose access was taken away is
-// given to another client again.
+// peer_numbers.h — numbers for the clients of a service, as peers of its fabric: a revoked number is reused.
 //
 // Thread safety: one thread at a time.
 //

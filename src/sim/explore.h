@@ -4,7 +4,7 @@
 // buffer. Two that differ only in the order of neighbours that have nothing to do with each other are the same schedule
 // (dynamic partial-order reduction with source sets and sleep sets: Abdulla, Aronis, Jonsson, Sagonas, "Optimal dynamic
 // partial order reduction", 2014). Steps have to do with each other when both touch a place and one of them stores
-// there, or when one makes the other; words that no schedule ever changes count for nothing.
+// there, or when one makes the other; constant words are ignored.
 //
 // It does not cover time. Deadlines, leases and pauses run out only when nothing else can happen. A process has one
 // thread, since what threads share outside of the fabric's memory is not seen.

@@ -1,6 +1,6 @@
-// fiber.h — a call stack of its own that can be left in the middle and gone on with later.
+// fiber.h — a call stack of its own that can be suspended and resumed.
 //
-// A simulated thread. When its process is killed it is frozen: never gone on with and never unwound, since a dead
+// A simulated thread. When its process is killed it is frozen: never resumed and never unwound, since a dead
 // process runs no destructors. What it owned stays in memory, as the memory of a dead machine does.
 #pragma once
 

@@ -142,14 +142,14 @@ void Scheduler::step_aside(Duration most) {
   threads_[running_]->fiber->leave();
 }
 
-void Scheduler::before_release(const void* who, std::function<void()> publish) {
-  threads_[running_]->before_release.insert_or_assign(who, std::move(publish));
+void Scheduler::before_release(const void* owner, std::function<void()> publish) {
+  threads_[running_]->before_release.insert_or_assign(owner, std::move(publish));
 }
 
 // With a chooser a process has one thread, which has no other to tell.
 void Scheduler::release() {
   if (chooser_ != nullptr) return;
-  for (const auto& [who, publish] : std::exchange(threads_[running_]->before_release, {})) publish();
+  for (const auto& [owner, publish] : std::exchange(threads_[running_]->before_release, {})) publish();
 }
 
 // A thread's events have the thread's priority, also when another one woke it.

@@ -82,8 +82,8 @@ class Scheduler {
   void wake(Ticket ticket);
   /// Within a thread: others may go first, for up to `most`.
   void step_aside(Duration most);
-  /// Within a thread: has `publish` called when the thread next releases a mutex. Replaces what `who` gave before.
-  void before_release(const void* who, std::function<void()> publish);
+  /// Within a thread: has `publish` called when the thread next releases a mutex. Replaces what `owner` gave before.
+  void before_release(const void* owner, std::function<void()> publish);
   /// Within a thread: it is about to release a mutex, so the next holder comes after all that it has stored.
   void release();
   /// Whether a thread is running, and not an action or the program that made the scheduler.

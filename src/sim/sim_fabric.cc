@@ -5,6 +5,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/backoff.h"
 #include "sim/sim_channel.h"
 #include "sim/timed_channel.h"
 
@@ -124,7 +125,7 @@ Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64
   SimMemory& memory = *static_cast<const SimRegion&>(region).memory();
   const CountedCall call(wires_.fault_count(), "wait " + region.name(),
                          {Fault::timed_out, Fault::target_died, Fault::signal_missed});
-  Duration pause = kFirstSleep;
+  Backoff<Duration> pauses(kFirstSleep, kMaxSleep);
   Time look{};  // at what no signal announced
   while (word.load() == seen) {
     if (lives_of(peers) != lives || std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) {
@@ -139,9 +140,8 @@ Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64
       sleep(wires_.scheduler().up_to(kLook));
       continue;
     }
-    look = now() + pause;
+    look = now() + pauses.next();
     memory.sleep_until(std::min(moment_of(deadline.at), moment_of(look)));
-    pause = std::min(2 * pause, kMaxSleep);
   }
   if (look != Time{} && now() >= look) call.meets(Fault::signal_missed);
   return Outcome::done;

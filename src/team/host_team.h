@@ -92,20 +92,21 @@ class HostTeam final : public Team {
   void take_for_dead(Rank rank, Loss loss, std::optional<std::uint16_t> incarnation = {});
   // Or by the thread that evicts, which names the life of the rank that it saw: its successor is not lost.
   void lose(Rank rank, Loss loss, std::optional<PeerLife> seen = {});
-  bool take_access(Rank rank);
+  [[nodiscard]] bool take_access(Rank rank);
   void lose_other_hosts(const std::string& why);
   void cut_off(const std::vector<Rank>& from, const std::string& why);
   // On the service thread alone.
   void take_back(Rank rank, const std::vector<std::string>& blobs);
-  /// Once nothing of its predecessor can reach this process's memory. Tries again after `pause`, doubled each time,
-  /// until the deadline, unless the coordinator has told of the rank since: `notice` is the number of that return.
+  /// Once nothing of its predecessor can reach this process's memory. Tries again with exponential backoff until the
+  /// deadline, unless the coordinator has told of the rank since: `notice` is the number of that return.
   struct Return {
     Rank rank;
     std::uint32_t notice;  ///< of `notices_`: nothing was heard of the rank since
     net::SetupClock::time_point deadline;
     bool is_access_gone = false;  ///< the predecessor's, for good
+    Backoff<std::chrono::milliseconds> pauses{time_limits::kFirstPause, time_limits::kReturn};
   };
-  void finish_return(Return returned, std::chrono::milliseconds pause);
+  void finish_return(Return returned);
   /// Without the mutex: the service thread alone changes these two.
   [[nodiscard]] const std::vector<std::string>& newer_blobs(Rank rank) const NO_THREAD_SAFETY_ANALYSIS {
     return newer_.at(rank);

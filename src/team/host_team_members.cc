@@ -146,15 +146,14 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
       return;
     }
   }
-  finish_return({.rank = rank, .notice = notices_[rank], .deadline = SetupClock::now() + team::time_limits::kReturn},
-                team::time_limits::kFirstPause);
+  finish_return({.rank = rank, .notice = notices_[rank], .deadline = SetupClock::now() + team::time_limits::kReturn});
 } catch (const Error& error) {
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);
 }
 
 // Whatever fails here, this process alone lacks something that it may have again: it tries until the deadline.
-void HostTeam::finish_return(Return returned, std::chrono::milliseconds pause) {
+void HostTeam::finish_return(Return returned) {
   const Rank rank = returned.rank;
   if (notices_[rank] != returned.notice) return;
   std::string why = "its predecessor's access is not gone";
@@ -169,9 +168,8 @@ void HostTeam::finish_return(Return returned, std::chrono::milliseconds pause) {
     lose(rank, Loss::died);
     why = error.what();
   }
-  if (SetupClock::now() + pause < returned.deadline) {
-    return loop_.after(pause, [=, this] { finish_return(returned, 2 * pause); });
-  }
+  const auto pause = returned.pauses.next();
+  if (SetupClock::now() + pause < returned.deadline) return loop_.after(pause, [=, this] { finish_return(returned); });
   log::warn(named(rank) + " has come back, but stays lost to this process: " + why);
 }
 

@@ -29,13 +29,6 @@ namespace farside::team {
 
 namespace {
 
-sigset_t forwarded_signals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, signal);
-  return set;
-}
-
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> array;
   array.reserve(texts.size() + 1);
@@ -141,11 +134,9 @@ Launcher::Launcher(LaunchPlan plan, std::vector<AdoptedProcess> adopted)
     processes_.at(each.rank - plan_.first_rank) = {
         .pid = each.pid, .pidfd = std::move(each.pidfd), .is_child = false, .started = Clock::now(), .restart_at = {}};
   }
-  const sigset_t forwarded = forwarded_signals();
-  ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
+  signals_ = Fd(::signalfd(-1, &forwarded_.held(), SFD_CLOEXEC | SFD_NONBLOCK));
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
     allow_many_files();
@@ -171,7 +162,7 @@ void Launcher::abandon() {
   }
   kill_adopted();
   ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
-  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  forwarded_.let_go();
 }
 
 // Each round adopts the children of those it kills.
@@ -201,7 +192,7 @@ void Launcher::start(std::size_t index) {
   const Fd nothing(index == 0 && !claim ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Exec exec{.command = arguments.data(),
                   .environment = variables.data(),
-                  .mask = &mask_before_,
+                  .mask = &forwarded_.before(),
                   .parent = ::getpid(),
                   .claim = claim.get(),
                   .descriptors = plan_.descriptors ? &*plan_.descriptors : nullptr,

@@ -15,6 +15,7 @@
 #include "farside/base/fd.h"
 #include "farside/team/team.h"
 
+#include "base/signals_held.h"
 #include "team/time_limits.h"
 
 namespace farside::team {
@@ -121,7 +122,7 @@ class Launcher {
   [[nodiscard]] std::optional<Clock::time_point> next_time() const;
 
   const LaunchPlan plan_;
-  sigset_t mask_before_;
+  const SignalsHeld forwarded_{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   int subreaper_before_ = 0;
   Fd signals_;
   std::vector<Process> processes_;  ///< from first_rank_ on

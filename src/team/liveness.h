@@ -1,6 +1,7 @@
 // liveness.h — heartbeats: when a member on another host counts as dead, and when a member gives up the coordinator.
 //
-// Stands alone: coordinator and members must agree on it. When it changes, kTeamProtocol does (net/handshake.h).
+// Stands alone: coordinator and members must agree on it. When kBeatInterval, kMinSilence or kMaxSilence changes,
+// kTeamProtocol does (net/handshake.h).
 #pragma once
 
 #include <chrono>

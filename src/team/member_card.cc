@@ -67,19 +67,19 @@ std::function<void(std::uint32_t, const std::string&)> MemberCard::admission(Mem
 }
 
 void MemberCard::expect_compatible(const MemberCard& other, std::uint32_t other_rank) const {
-  const std::string who = "rank " + std::to_string(other_rank);
+  const std::string peer = "rank " + std::to_string(other_rank);
   if (other.version != version) {
-    throw Error({"form a team with", who, "it uses farside " + other.version + " and the others " + version,
+    throw Error({"form a team with", peer, "it uses farside " + other.version + " and the others " + version,
                  "install one version everywhere"});
   }
   if (other.mode != mode) {
     throw Error(
-        {"form a team with", who,
+        {"form a team with", peer,
          "its FARSIDE_FABRIC is " + std::string(name_of(other.mode)) + " and the others' " + std::string(name_of(mode)),
          "set FARSIDE_FABRIC alike for every rank"});
   }
   if (other.terms != terms) {
-    throw Error({"form a team with", who, "it was started with " + other.terms + " and the others with " + terms,
+    throw Error({"form a team with", peer, "it was started with " + other.terms + " and the others with " + terms,
                  "give the same options on every machine"});
   }
 }

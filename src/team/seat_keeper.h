@@ -1,6 +1,6 @@
 // seat_keeper.h — asks for the seat that this member has, while it has lost the coordinator: one that is unresponsive,
-// or was started again with its log. A thread of its own does, which sleeps otherwise: connecting blocks, and the
-// service thread has deaths to notice meanwhile.
+// or was started again with its log. Runs on its own thread, idle otherwise: connecting blocks, and the service thread
+// must notice deaths.
 //
 // Thread safety: every call from any thread; `seat` and `answered` are called on the keeper's.
 #pragma once

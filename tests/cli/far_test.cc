@@ -116,12 +116,14 @@ TEST_F(FarTest, SpillsWhatItKeepsToANewFile) {
   EXPECT_EQ(far({"--local", "16M", "--mirror", "--spill", file, "--", "true"}).code(), 125);
 }
 
-TEST_F(FarTest, SaysWhatCameAndWent) {
+TEST_F(FarTest, PrintsPagingStatistics) {
   ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
   const CommandEnd end = program("statics", {"--stats"});
   EXPECT_EQ(end.code(), 0);
-  for (const char* word : {"programs       1\n", "faults         ", "came ahead     ", "in             ",
-                           "out            ", "in faults      ", "a fault        half within "}) {
+  for (const char* word :
+       {"programs                 1\n", "\nfaults                   ", " first touches)\n", "write-protection faults  ",
+        "prefetched               ", "in                       ", "\nout                      ",
+        "in faults                ", "a fault                  half within "}) {
     EXPECT_THAT(end.err, HasSubstr(word));
   }
 }

@@ -73,7 +73,7 @@ inline std::string read_all(int fd, std::size_t step = 100'000) {
 inline std::uint64_t pooled_bytes() {
   const File node(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  std::string(std::getenv("FARSIDE_DOOR")).copy(address.sun_path, sizeof address.sun_path - 1);
+  std::string(std::getenv("FARSIDE_NODE_SOCKET")).copy(address.sun_path, sizeof address.sun_path - 1);
   cache::node_socket::Request request{};
   request.kind = cache::node_socket::RequestKind::status;
   cache::node_socket::StatusReply reply{};

@@ -277,9 +277,9 @@ TEST_F(DaemonTest, WhatIsLostEndsItsProgram) {
   await_ready(*far);
   const auto asking = start("stay", kPages, 4);
   await_ready(*asking);
-  space.reads_end_with = Status::lost;
+  space.reads_end_with.store(Status::lost);
   EXPECT_EQ(end_of(*asking), 128 + SIGBUS);
-  space.reads_end_with = Status::done;
+  space.reads_end_with.store(Status::done);
   EXPECT_EQ(run("hammer", kPages / 4), 0);
   for (const auto& program : {near.get(), far.get()}) {
     ::kill(program->pid(), SIGTERM);

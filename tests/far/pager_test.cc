@@ -95,10 +95,10 @@ TEST_P(PagerTest, AFullSpaceIsReportedAndWaitedFor) {
     return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
   };
   const Memory memory(GetParam());
-  memory.space->writes_end_with = Status::full;
+  memory.space->writes_end_with.store(Status::full);
   std::jthread room([&] {
     (void)eventually([&] { return said().find("far memory is full") != std::string::npos; });
-    memory.space->writes_end_with = Status::done;
+    memory.space->writes_end_with.store(Status::done);
   });
   std::iota(memory.words.begin(), memory.words.end(), 1U);
   room.join();
@@ -377,7 +377,7 @@ TEST(PagerDeath, OfLostPages) {
       {
         const Memory memory(FaultService::in_thread);
         std::iota(memory.words.begin(), memory.words.end(), 1U);
-        memory.space->reads_end_with = Status::lost;
+        memory.space->reads_end_with.store(Status::lost);
         ::_exit(memory.words[0] == 1 ? 0 : 1);
       },
       testing::KilledBySignal(SIGBUS), "farside: cannot bring a page of far memory: lost");
@@ -391,7 +391,7 @@ TEST(PagerDeath, OfASpaceThatStaysFull) {
   EXPECT_EXIT(
       {
         const Memory memory(FaultService::in_thread, kSpace, kBudget, std::chrono::milliseconds(200));
-        memory.space->writes_end_with = Status::full;
+        memory.space->writes_end_with.store(Status::full);
         std::iota(memory.words.begin(), memory.words.end(), 1U);
         ::_exit(0);
       },

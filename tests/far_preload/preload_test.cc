@@ -125,7 +125,7 @@ TEST(FarPreload, WhatTheCacheReadsInItsNodesPlaceIsCopied) {
     const std::size_t answers = node.out().size();
     const CommandEnd end =
         run({"/usr/bin/env", "FAR_PROGRAM_FILE=" + mount.file(), "FARSIDE_FAR=" + daemon.socket(),
-             "FARSIDE_DOOR=" + socket, "FARSIDE_UNDER=" + mount.place() + "/",
+             "FARSIDE_NODE_SOCKET=" + socket, "FARSIDE_UNDER=" + mount.place() + "/",
              std::string("LD_PRELOAD=") + libraries + ":libjemalloc.so.2", FARSIDE_FAR_PROGRAM, "file_reads"});
     EXPECT_EQ(end.status, 0) << libraries << '\n' << end.err;
     EXPECT_GT(node.out().size(), answers) << libraries;

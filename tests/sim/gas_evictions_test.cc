@@ -61,7 +61,7 @@ TEST(GasEvictions, AnOldOwnerThatWasNotToldUsesItsSlotsAgainThoughItsDeadlinesAr
   EXPECT_EQ(violation(false, kLease / 4), std::nullopt);
 }
 TEST(GasEvictionsRules, CatchesAnOldOwnerThatWaitsToBeTold) {
-  EXPECT_TRUE(noticed(violation(false, std::chrono::seconds(1), {.evicts_who_was_passed = false})));
+  EXPECT_TRUE(noticed(violation(false, std::chrono::seconds(1), {.evicts_passed_ranks = false})));
 }
 
 // The evicted rank owns page 0, whose home and sharers live on and know where the page is. From the eviction on, no
@@ -147,7 +147,7 @@ TEST(GasEvictions, ARankThatWasCutOffPassesNoOther) {
   EXPECT_EQ(violation_by_a_rank_that_is_cut_off({}), std::nullopt);
 }
 TEST(GasEvictionsRules, CatchesWhoPassesARankThatHasCutItOff) {
-  EXPECT_TRUE(noticed(violation_by_a_rank_that_is_cut_off({.passes_only_who_is_out = false})));
+  EXPECT_TRUE(noticed(violation_by_a_rank_that_is_cut_off({.passes_only_if_out = false})));
 }
 
 // Stops and deaths at random.

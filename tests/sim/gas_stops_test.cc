@@ -230,7 +230,7 @@ std::optional<std::string> violation_of_a_put_given_up(const gas::GasRules& rule
 }
 TEST(GasStops, APutThatWasGivenUpEvictsNoRank) { EXPECT_EQ(violation_of_a_put_given_up({}), std::nullopt); }
 TEST(GasStopsRules, CatchesWhoEvictsForAPutThatWasGivenUp) {
-  EXPECT_TRUE(noticed(violation_of_a_put_given_up({.spares_who_gave_up = false})));
+  EXPECT_TRUE(noticed(violation_of_a_put_given_up({.spares_ranks_that_gave_up = false})));
 }
 TEST(GasStopsRules, CatchesAHoldThatEndsBeforeItsPutCannotLand) {
   EXPECT_TRUE(noticed(violation_of_a_put_given_up({.awaits_what_was_given_up = false})));

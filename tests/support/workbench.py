@@ -54,7 +54,7 @@ def run(command, scratch, environment=None):
 def preloaded(node, *directories):
     """The environment in which `farside exec` starts a program."""
     under = "".join(f"{os.path.realpath(directory)}/" for directory in directories)
-    return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_DOOR": str(node), "FARSIDE_UNDER": under}
+    return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_NODE_SOCKET": str(node), "FARSIDE_UNDER": under}
 
 
 @contextlib.contextmanager

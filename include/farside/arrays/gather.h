@@ -4,8 +4,8 @@
 //   scatter(x, index, values);                       // x[index[k]] = values[k]: the last one where indices repeat
 //   scatter(x, index, values, std::plus<>());        // x[index[k]] += values[k], in their order
 //
-// An index is the number of an element when the array is written row by row. Who has which is found out by asking; an
-// Indices is what was found, for programs that use the same indices again and again (a sparse matrix).
+// An index is the number of an element when the array is written row by row. Ranks find out by asking which rank has
+// which; an Indices is what was found, for programs that use the same indices again and again (a sparse matrix).
 #pragma once
 
 #include <cstdint>

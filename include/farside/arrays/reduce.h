@@ -1,7 +1,7 @@
 // reduce.h — sums and the like, of arrays and expressions: over all elements, or along one axis.
 //
-// Elements are combined in an order that depends on the shape and the distribution alone: not on threads, nor on who
-// comes first, nor on `strict`. All ranks get the same bits. Collective.
+// Elements are combined in an order that depends on the shape and the distribution alone: not on threads, nor on which
+// rank comes first, nor on `strict`. All ranks get the same bits. Collective.
 //
 //   sum(a * b);  maximum(abs(a - b));  count(a > 0);     // a number
 //   sum(a, 0);                                           // an array with one axis less

@@ -52,7 +52,7 @@ class Rendezvous {
   Copied wait(Channel& channel, const Ticket& ticket, Deadline deadline) const;
   /// Returns true: it never meets, and the key is free. False: the other end has come, or is lost: wait for it. Or the
   /// deadline passed first, and the use may be withdrawn or not: the next call says which.
-  bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
+  [[nodiscard]] bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
 
  private:
   class Impl;

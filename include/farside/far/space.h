@@ -14,12 +14,12 @@
 namespace farside::far {
 
 /// How a Transfer list ended.
-enum class Status : std::uint8_t {
-  done,
-  timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
-  lost,       ///< bytes asked for are gone: their node is lost, and there is no copy; or a part of a block (4 KiB) of
-              ///< such bytes was to be written or discarded; or no node is left to write to
-  full,       ///< no node has room for what is written; what had a place was written
+enum class [[nodiscard]] Status : std::uint8_t{
+    done,
+    timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
+    lost,       ///< bytes asked for are gone: their node is lost, and there is no copy; or a part of a block (4 KiB) of
+                ///< such bytes was to be written or discarded; or no node is left to write to
+    full,       ///< no node has room for what is written; what had a place was written
 };
 
 [[nodiscard]] std::string_view to_string(Status status);

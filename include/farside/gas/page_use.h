@@ -1,4 +1,4 @@
-// page_use.h — why was this remote? Who uses which pages of others, and what owning them would have saved.
+// page_use.h — why was this remote? Which rank uses which pages of others, and what owning them would have saved.
 #pragma once
 
 #include <cstdint>

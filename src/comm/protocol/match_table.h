@@ -1,9 +1,9 @@
 // match_table.h — where offers and claims of one key meet, whichever comes first (docs/protocols/comm.md,
 // "Rendezvous").
 //
-// For each source rank and key there is an entry at the destination. Who comes first leaves a description of its place
-// there; the second rank reads it and makes the transfer itself, so the first one's process takes no part. Keys are
-// used over and over; each use is a round.
+// For each source rank and key there is an entry at the destination. The rank that comes first leaves a description of
+// its place there; the second rank reads it and makes the transfer itself, so the first one's process takes no part.
+// Keys are used over and over; each use is a round.
 //
 //   entry[source][key]        at the destination, a line
 //     state      AtomicWord   withdrawals in this round (30 bits), round (32), phase (2): empty, offered, claimed, or
@@ -67,7 +67,7 @@ class MatchTable {
   /// Returns true: the round is not open any more, and the key is free for another; the ticket's flag will never turn.
   /// False: the other end has come, and the round goes on; or the deadline passed, and it may be withdrawn or not. The
   /// next call says which. Requires that meet returned done.
-  bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
+  [[nodiscard]] bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
 
  private:
   enum Phase : std::uint64_t { kEmpty, kOffered, kClaimed, kMet };
@@ -79,7 +79,7 @@ class MatchTable {
   [[nodiscard]] LocalWord<AtomicWord> ended_word(const Ticket& ticket) const;
 
   /// Whether `mine`, the state that this end has left, is gone.
-  bool take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline);
+  [[nodiscard]] bool take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline);
   Outcome leave(Channel& channel, const Ticket& ticket, MatchPlace mine, Deadline deadline);
   Outcome transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, std::uint64_t met,
                    Deadline deadline);

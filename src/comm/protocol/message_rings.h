@@ -64,7 +64,7 @@ class MessageRings {
   /// The same, but waits for a place. Uses as much of the outbox as a ring has, so that `leave` always has the rest.
   Outcome send(Channel& channel, team::Rank to, MessageRecord record, Deadline deadline);
 
-  /// From the outbox to the ring, as far as there is room. Who calls it again after a time-out brings the same channel.
+  /// From the outbox to the ring, as far as there is room. Requires: a call after a time-out has the same channel.
   Outcome carry(Channel& channel, team::Rank to);
   void carry_all(Channel& channel);
   /// Delivers what is in this rank's rings.

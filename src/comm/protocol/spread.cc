@@ -16,7 +16,7 @@ using team::Rank;
 
 constexpr std::uint64_t kPiecesBits = 24;
 
-std::uint64_t packed(std::uint64_t number, std::uint64_t pieces) { return number << kPiecesBits | pieces; }
+std::uint64_t pieces_word(std::uint64_t number, std::uint64_t pieces) { return number << kPiecesBits | pieces; }
 std::uint64_t number_in(std::uint64_t given) { return given >> kPiecesBits; }
 std::uint64_t pieces_in(std::uint64_t given) { return given & ((std::uint64_t{1} << kPiecesBits) - 1); }
 
@@ -234,7 +234,7 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
   const std::uint64_t offset = order.offset + child.pieces * options_.piece_bytes;
   then([&] { return channel.write(memory.span(offset, piece.bytes()), piece, deadline); });
   const auto given = there.word<ControlWord>(given_offset(sender));
-  const std::uint64_t value = packed(order.number, child.pieces + 1);
+  const std::uint64_t value = pieces_word(order.number, child.pieces + 1);
   then([&] {
     return rules_.pieces_before_given ? channel.write_signal(given, value, deadline)
                                       : channel.store(given, value, deadline);

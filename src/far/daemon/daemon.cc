@@ -92,7 +92,7 @@ Daemon::State::~State() {
   ::unlink(options_.socket.c_str());
 }
 
-// ---- Who comes
+// ---- Arrivals
 
 void Daemon::State::receive_visitors() {
   Backoff<std::chrono::milliseconds> pauses(net::time_limits::kFirstRest, net::time_limits::kMaxRest);
@@ -169,7 +169,7 @@ void Daemon::State::join(const Connection& connection, Received request, std::un
                                                  std::move(ranges), std::move(heritage));
   const Token token = enter(program);
   try {
-    send(*connection, DaemonPacketKind::joined, token);
+    (void)send(*connection, DaemonPacketKind::joined, token);  // a program that is gone ends the call below
     program->serve_until_gone();
   } catch (...) {
     program->end();
@@ -213,13 +213,13 @@ void Daemon::State::answer(const Connection& connection, const Received& request
     }
   }
   if (done) {
-    send(*connection, DaemonPacketKind::done);
+    (void)send(*connection, DaemonPacketKind::done);  // the next receive sees a connection that has ended
   } else {
     refuse(*connection, "pages are pinned, or more would be than three quarters of the budget");
   }
 }
 
-// ---- Who is here
+// ---- Programs that are present
 
 Daemon::State::Token Daemon::State::enter(const std::shared_ptr<Program>& program) {
   const auto token = random_bits<Token>();

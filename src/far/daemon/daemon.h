@@ -15,6 +15,7 @@
 #include "far/daemon/profile.h"
 #include "far/daemon/rules.h"
 #include "far/pager/page_mover.h"
+#include "far/pager/read_ahead.h"
 #include "far/time_limits.h"
 
 namespace farside::far {
@@ -24,7 +25,7 @@ struct DaemonOptions {
   std::uint64_t local_bytes = 0;      ///< that may be here of all programs together
   std::uint64_t arena_bytes = 0;      ///< of addresses for each program
   std::uint64_t threshold_bytes = 0;  ///< from which an allocation is far
-  std::uint32_t most_ahead_pages = 32;
+  std::uint32_t most_ahead_pages = kMaxAheadPages;
   /// How long a fault waits for a page to leave.
   std::chrono::milliseconds patience = time_limits::kLeave;
   /// Has the hints that allocations get, and is told how they are used; if any. It stays as long as the daemon.

@@ -95,11 +95,11 @@ bool send(const Fd& connection, DaemonPacketKind kind, std::span<const AddressRa
   return transmit(connection, packet, DaemonPacket::bytes(ranges.size()));
 }
 
-bool refuse(const Fd& connection, std::string_view why) {
+void refuse(const Fd& connection, std::string_view why) {
   DaemonPacket packet = packet_of(DaemonPacketKind::refused);
   packet.count = std::min(why.size(), sizeof packet.ranges);
   std::memcpy(packet.ranges.data(), why.data(), packet.count);
-  return transmit(connection, packet, DaemonPacket::bytes(0) + packet.count);
+  (void)transmit(connection, packet, DaemonPacket::bytes(0) + packet.count);  // false: the connection has ended
 }
 
 }  // namespace farside::far

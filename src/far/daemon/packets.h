@@ -34,8 +34,9 @@ struct Received {
 void set_time_out(const Fd& connection, std::chrono::seconds time_out);
 
 /// False when the connection ended.
-bool send(const Fd& connection, DaemonPacketKind kind, std::uint64_t value = 0, std::uint64_t extra = 0);
-bool send(const Fd& connection, DaemonPacketKind kind, std::span<const AddressRange> ranges);
-bool refuse(const Fd& connection, std::string_view why);
+[[nodiscard]] bool send(const Fd& connection, DaemonPacketKind kind, std::uint64_t value = 0, std::uint64_t extra = 0);
+[[nodiscard]] bool send(const Fd& connection, DaemonPacketKind kind, std::span<const AddressRange> ranges);
+/// A refusal that does not arrive is of no consequence: the connection has ended.
+void refuse(const Fd& connection, std::string_view why);
 
 }  // namespace farside::far

@@ -166,19 +166,19 @@ void Program::serve_until_gone() {
   std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {connection_->get(), POLLRDHUP, 0}}};
   do {
     (void)::poll(waits.data(), waits.size(), -1);
-    serve_who_waits();
+    serve_waiting_faults();
   } while (waits[1].revents == 0);
   ::shutdown(connection_->get(), SHUT_RDWR);  // from here on no thread waits for an answer
   evictor_.reset();
   await_end();
 }
 
-void Program::serve_who_waits() {
-  for (Userfault::Fault fault{}; userfault_.next(fault);) {
-    const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
+void Program::serve_waiting_faults() {
+  while (const auto fault = userfault_.next()) {
+    const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault->address));
     if (!page) continue;
     const metrics::ScopedLatency latency(household_.faults);
-    serve(*page, fault.is_write, handlers_);
+    serve(*page, fault->is_write, handlers_);
   }
 }
 
@@ -198,7 +198,7 @@ void Program::await_end() {
     if (waited > time_limits::kClose && household_.is_closing) break;
     pollfd wait{userfault_.descriptor(), POLLIN, 0};
     (void)::poll(&wait, 1, is_killed ? 50 * kLook_ms : kLook_ms);
-    serve_who_waits();
+    serve_waiting_faults();
   }
   log::error("a program that lost its far memory does not end");
 }

@@ -131,7 +131,7 @@ class Program {
   void begin(PageNumber end_of_arena);
   void begin_pages(PageNumber first, PageNumber count);
   void serve(PageNumber page, bool is_write, Shuttle& shuttle);
-  void serve_who_waits();
+  void serve_waiting_faults();
   void await_end();
   [[nodiscard]] bool pin(PageNumber first, PageNumber count) REQUIRES(advising_);
   void give_hint(const AddressRange& range, const Profile::Allocation& allocation);

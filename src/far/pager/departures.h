@@ -1,4 +1,4 @@
-// departures.h — when pages may leave: evictions and discards pass here, and a fork has them wait.
+// departures.h — the eviction gate: a fork blocks evictions and discards.
 #pragma once
 
 #include <atomic>

@@ -8,6 +8,8 @@
 #include "base/assert.h"
 #include "far/pager/futex.h"
 #include "far/pager/page_table.h"
+#include "far/pager/read_ahead.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -15,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kLeastReserve = 32;  // pages: a window that is fetched ahead fits
+constexpr std::int64_t kLeastReserve = kMaxAheadPages;  // a window that is fetched ahead fits
 
 constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
 
@@ -89,7 +91,7 @@ void Frames::await_wanted(const std::atomic<bool>& stopped) {
     const std::uint32_t seen = bell_.load();
     asleep_.store(true);
     if (is_time()) return;
-    futex_wait(bell_, seen, std::chrono::minutes(1));
+    futex_wait(bell_, seen, time_limits::kEvictorLook);
   }
 }
 

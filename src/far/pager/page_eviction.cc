@@ -11,8 +11,6 @@ namespace {
 
 bool is_zero(const std::byte* page) { return *page == std::byte{} && std::memcmp(page, page + 1, kPageBytes - 1) == 0; }
 
-void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
-
 constexpr unsigned kBatchesAtLevel = 64;  // before it is tried whether less hard looking finds room as well
 
 }  // namespace

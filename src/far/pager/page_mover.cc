@@ -14,8 +14,6 @@ namespace {
 
 alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
 
-void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
-
 }  // namespace
 
 PageMover::PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,

@@ -114,6 +114,10 @@ class PageMover {
   }
   void note(PageEvent event, const Held& held);
 
+  /// To a counter, which orders nothing.
+  static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
+    counter.fetch_add(by, std::memory_order_relaxed);
+  }
   void must(int error, std::string_view tried);
   [[nodiscard]] Held choose(std::size_t wanted);
   [[nodiscard]] Evicted drop_clean(const Held& held);

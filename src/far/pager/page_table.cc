@@ -1,9 +1,8 @@
 #include "far/pager/page_table.h"
 
-#include <chrono>
-
 #include "base/assert.h"
 #include "far/pager/futex.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -30,7 +29,7 @@ void PageTable::await_unlocked(PageNumber page) {
     std::uint32_t bits = words_[page].load(std::memory_order_acquire);
     if (PageWord(bits).state() != PageState::locked) return;
     if ((bits & PageWord::kWaited) != 0 || words_[page].compare_exchange_strong(bits, bits | PageWord::kWaited)) {
-      futex_wait(words_[page], bits | PageWord::kWaited, std::chrono::seconds(1));
+      futex_wait(words_[page], bits | PageWord::kWaited, time_limits::kPageLook);
     }
   }
 }

@@ -131,7 +131,7 @@ void Pager::handle_until_stopped() {
   std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
   while (!stopping_.load()) {
     (void)::poll(waits.data(), waits.size(), -1);
-    for (Userfault::Fault fault{}; userfault_.next(fault);) serve(fault.address, fault.is_write, *handlers_);
+    while (const auto fault = userfault_.next()) serve(fault->address, fault->is_write, *handlers_);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
 #include "far/pager/evictor.h"
+#include "far/pager/read_ahead.h"
 #include "far/pager/shuttle.h"
 #include "far/pager/userfault.h"
 #include "far/time_limits.h"
@@ -25,7 +26,7 @@ namespace farside::far {
 struct PagerOptions {
   std::uint64_t budget_bytes = 0;
   FaultService service = FaultService::automatic;
-  std::uint32_t most_ahead_pages = 32;
+  std::uint32_t most_ahead_pages = kMaxAheadPages;
   /// How long a fault waits for a page to leave, when the space has no room.
   std::chrono::milliseconds patience = time_limits::kLeave;
 };

@@ -116,8 +116,7 @@ std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   return std::nullopt;
 }
 
-// For a walk that now and then leaves out pages, or goes back for some: returns the step to a neighbour, when most
-// steps are short and lead one way.
+// For irregular sequential access: returns the step to a neighbour, when most steps are short and lead one way.
 std::optional<std::int64_t> ReadAhead::drift(const Walk& walk) {
   const std::size_t known = std::min(walk.steps_taken, walk.steps.size());
   std::size_t near = 0;

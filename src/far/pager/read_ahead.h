@@ -20,6 +20,9 @@
 
 namespace farside::far {
 
+/// Pages that one fault fetches ahead at most.
+inline constexpr std::uint32_t kMaxAheadPages = 32;
+
 /// Thread safety: every call, from any thread and from fault handlers.
 class ReadAhead {
  public:

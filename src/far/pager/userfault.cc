@@ -114,16 +114,16 @@ void Userfault::wake(std::byte* base, std::size_t bytes) const {
   ::ioctl(fd_.get(), UFFDIO_WAKE, &range);
 }
 
-bool Userfault::next(Fault& fault) const {
+std::optional<Userfault::Fault> Userfault::next() const {
   uffd_msg message{};
   while (::read(fd_.get(), &message, sizeof message) == sizeof message) {
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
     const auto& of = message.arg.pagefault;
-    fault.address = reinterpret_cast<std::byte*>(of.address);  // NOLINT(performance-no-int-to-ptr): the kernel's
-    fault.is_write = (of.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0;
-    return true;
+    return Fault{
+        .address = reinterpret_cast<std::byte*>(of.address),  // NOLINT(performance-no-int-to-ptr): the kernel's
+        .is_write = (of.flags & (UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP)) != 0};
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace farside::far

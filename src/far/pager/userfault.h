@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "farside/base/fd.h"
 
@@ -41,7 +42,7 @@ class Userfault {
     bool is_write;
   };
   /// For a handler: takes the next fault that waits, if any does. Never sleeps.
-  [[nodiscard]] bool next(Fault& fault) const;
+  [[nodiscard]] std::optional<Fault> next() const;
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
  private:

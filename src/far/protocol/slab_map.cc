@@ -46,7 +46,7 @@ SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const Far
       noted_lost_(places_.size()),
       returns_(fabric),
       mender_(fabric.open_channel()),
-      copy_limit_(time_limits::kFirstCopy),
+      copy_limits_(time_limits::kFirstRepairTimeout, time_limits::kMaxRepairTimeout),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
 
 void SlabMap::add(std::unique_ptr<LentMemory> node) {
@@ -288,7 +288,7 @@ Status SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
 
 // Readers wait meanwhile. If it is in use for longer, the thread that mends tries again.
 void SlabMap::drop_zeros(Channel& channel, std::uint64_t slab) {
-  if (be_alone(channel, slab, fabric_.in(time_limits::kPoliteWait)) != Outcome::done) {
+  if (be_alone(channel, slab, fabric_.in(time_limits::kQuiesceTimeout)) != Outcome::done) {
     const MutexLock lock(mutex_);
     unused_.insert(slab);
     return;
@@ -341,7 +341,7 @@ bool SlabMap::mend(Deadline deadline) {
 
 // No other thread reads or writes the slab during the call: else the new copy could miss a write.
 bool SlabMap::mend_one(std::uint64_t slab) {
-  const Deadline polite = fabric_.in(time_limits::kPoliteWait);
+  const Deadline polite = fabric_.in(time_limits::kQuiesceTimeout);
   if (rules_.rebuilds_alone && be_alone(*mender_, slab, polite) != Outcome::done) return false;
   const Place place = places_[slab];
   const auto survivor = std::ranges::find_if(place, &Copy::lives);
@@ -364,12 +364,12 @@ bool SlabMap::may_copy(const Copy& from) const {
 
 // To a place whose first copy has everything.
 bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
-  const Deadline deadline = fabric_.in(copy_limit_);
+  const Deadline deadline = fabric_.in(copy_limits_.current());
   const Copy from = place[0];
   if (take_copies(*mender_, slab, place, deadline) != Status::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
   if (has_second && copy(from, place[1], deadline)) return true;
-  if (fabric_.now() >= deadline.at) copy_limit_ = std::min<Duration>(2 * copy_limit_, time_limits::kMaxCopy);
+  if (fabric_.now() >= deadline.at) (void)copy_limits_.next();  // the next slab has twice as long
   for (const Copy& taken : place) {
     if (taken.node == nullptr || taken.node == from.node) continue;
     Unfinished given_up{.channel = std::exchange(mender_, fabric_.open_channel()), .nodes = {taken.node}};

@@ -1,8 +1,8 @@
 // slab_map.h — where each slab of a space is, and how it gets there and away.
 //
 // Guarantee: a slab's place changes only while one is alone at it, and nothing that was given up can land there any
-// more. Who shares it may read and write there, at every copy whose node is not lost: a node that is lost to this
-// process stays so, and what it had is out of date.
+// more. A thread that shares it may read and write there, at every copy whose node is not lost: a node that is lost to
+// this process stays so, and what it had is out of date.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 
 #include "farside/far/space.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
 #include "far/protocol/block_states.h"
 #include "far/protocol/holds.h"
@@ -166,8 +167,8 @@ class SlabMap {
 
   // Used by the thread that mends.
   std::unique_ptr<Channel> mender_;
-  std::uint64_t mended_ = 0;  ///< the damage() when nothing was left to mend
-  Duration copy_limit_;       ///< grows with what was not copied in time
+  std::uint64_t mended_ = 0;       ///< the damage() when nothing was left to mend
+  Backoff<Duration> copy_limits_;  ///< grow with what was not copied in time
   std::vector<std::byte> copied_;
 };
 

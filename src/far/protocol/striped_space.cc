@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/backoff.h"
 #include "far/protocol/slab_list.h"
 #include "far/time_limits.h"
 
@@ -87,7 +88,8 @@ bool StripedLane::settle(Deadline deadline) {
 
 Status StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
-  for (Duration limit = map_.limits().read;;) {
+  Backoff<Duration> limits(map_.limits().read, time_limits::kPages);  // perhaps it is the network that is slow
+  for (Duration limit = limits.next();;) {
     if (!hold(For::reading, deadline)) return Status::timed_out;
     const Attempt attempt = try_read(list, limit, deadline);
     let_go(slabs_.size());
@@ -95,7 +97,7 @@ Status StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
     if (attempt == Attempt::lost) return Status::lost;
     if (map_.fabric().now() >= deadline.at) return Status::timed_out;
     if (attempt == Attempt::timed_out) {
-      limit *= 2;  // perhaps it is the network that is slow
+      limit = limits.next();
     } else {
       map_.fabric().sleep(kPause);
     }

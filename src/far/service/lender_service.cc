@@ -55,12 +55,12 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
   while (!ended()) {
     const bool more_to_do = lender_.step();
     tasks_.run();  // after the bell was looked at: a thread that posts rings it
-    end_those_who_parted();
+    end_parted_clients();
     if (!more_to_do) lender_.rest(fabric_->in(time_limits::kRest));
   }
 }
 
-// ---- Who comes and goes
+// ---- Arrivals and departures
 
 std::string LenderService::welcome() {
   return Welcome{.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
@@ -112,7 +112,7 @@ void LenderService::begin(service::ServiceClients::Number number, PeerId peer) {
 }
 
 // A client whose end is not certain in time is tried again: until then its slabs are not lent again.
-void LenderService::end_those_who_parted() {
+void LenderService::end_parted_clients() {
   const Deadline deadline = fabric_->in(time_limits::kRevoke);
   std::erase_if(parted_, [this, deadline](const Parted& each) {
     try {

@@ -78,7 +78,7 @@ class LenderService final : private service::ServiceClients::Handler {
 
   // On the serving thread.
   void begin(service::ServiceClients::Number number, PeerId peer);
-  void end_those_who_parted();
+  void end_parted_clients();
 
   const LenderOptions options_;
   std::unique_ptr<Fabric> fabric_;

@@ -11,12 +11,6 @@
 
 namespace farside::far {
 
-namespace {
-
-constexpr auto kFirstMendPause = std::chrono::milliseconds(50);  // before slabs that were in use are tried again
-
-}  // namespace
-
 PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies, bool has_file,
                          net::SetupClock::time_point deadline)
     : has_file_(has_file), nodes_(std::move(nodes)) {
@@ -67,7 +61,7 @@ std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, net::SetupCloc
   return nodes_->link(node, deadline, [alarm = alarm_] { alarm->ring(); });
 }
 
-bool PooledSpace::take_in_who_came(Tries& tries) {
+bool PooledSpace::link_new_nodes(Tries& tries) {
   bool any = false;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
     const auto begin = net::SetupClock::now();
@@ -95,20 +89,20 @@ void PooledSpace::tend(const std::stop_token& stop) {
       MutexLock lock(alarm_->mutex);
       // Losses show in a reader's own operations as well, and a reader rings nothing.
       (void)alarm_->changed.wait_for(lock, stop, pause, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
-      if (std::exchange(alarm_->rung, false)) pause = kFirstMendPause;
+      if (std::exchange(alarm_->rung, false)) pause = time_limits::kFirstRepairPause;
     }
     if (stop.stop_requested()) break;
     nodes_->hang_up_on_lost();
     tell_losses();
     tell_copies(told);
     const CopyCounts before = told;
-    const bool mended = space_->slabs().mend(fabric().in(time_limits::kMend));
+    const bool mended = space_->slabs().mend(fabric().in(time_limits::kRepairRound));
     tell_copies(told);
-    const bool any_came = take_in_who_came(tries);
+    const bool any_came = link_new_nodes(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
     pause = told.single == 0 || mended ? time_limits::kBetweenLinks
                                        : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
-    if (told.single != 0 && (any_came || told.single < before.single)) pause = kFirstMendPause;
+    if (told.single != 0 && (any_came || told.single < before.single)) pause = time_limits::kFirstRepairPause;
   }
   tell_losses();  // a program may have ended by one before this thread woke
 }

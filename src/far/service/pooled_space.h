@@ -51,7 +51,7 @@ class PooledSpace final : public Space {
 
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, net::SetupClock::time_point deadline);
   /// Returns whether one came.
-  bool take_in_who_came(Tries& tries);
+  bool link_new_nodes(Tries& tries);
   void tend(const std::stop_token& stop);
   void watch(const std::stop_token& stop);
   void tell(const LenderWatch::Event& event) const;

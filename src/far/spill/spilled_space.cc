@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/backoff.h"
 #include "far/protocol/slab_list.h"
 #include "far/time_limits.h"
 
@@ -129,8 +130,9 @@ template <class Try>
 Status SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
   Fabric& fabric = spill_.pool->fabric();
   if (std::ranges::any_of(slabs, spill_.unresponsive.has)) return Status::lost;
-  for (Duration limit = time_limits::kRead;; limit *= 2) {  // perhaps it is the network that is slow
-    const Status status = try_it(Deadline{std::min(deadline.at, fabric.in(limit).at)});
+  Backoff<Duration> limits(time_limits::kRead, time_limits::kPages);  // perhaps it is the network that is slow
+  for (;;) {
+    const Status status = try_it(Deadline{std::min(deadline.at, fabric.in(limits.next()).at)});
     if (status != Status::timed_out) return status;
     if (std::ranges::any_of(slabs, [this](std::uint64_t slab) { return waits_for_unresponsive(slab); })) {
       return Status::lost;

@@ -70,9 +70,10 @@ Status Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadl
   std::vector<PageId> published;
   for (std::size_t at = 0; status.done() && !moved.full && at < places.size(); at += at_once()) {
     const std::size_t count = std::min(places.size() - at, at_once());
-    Moves moves;
-    status =
-        lock(std::span(wanted).subspan(at, count), std::span(places).subspan(at, count), moves, moved.full, deadline);
+    Locked locked = lock(std::span(wanted).subspan(at, count), std::span(places).subspan(at, count), deadline);
+    Moves& moves = locked.moves;
+    status = locked.status;
+    moved.full = locked.full;
     if (status.done()) status = bring(moves, deadline);
     unlock(moves);
     for (const Move& move : moves) {
@@ -123,12 +124,12 @@ std::uint64_t Mover::at_once() const {
 
 // ---- Locking
 
-Status Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
-                   Deadline deadline) {
+Mover::Locked Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Deadline deadline) {
   const GasRules& rules = memory_.rules();
   std::vector<Location> before;
+  Moves moves;
   Status status;
-  full = false;
+  bool full = false;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     Location lock = places[i].locked();
     if (places[i].moving) {
@@ -162,8 +163,7 @@ Status Mover::lock(std::span<const PageId> pages, std::span<const Location> plac
       memory_.slots().give_back(moves[i].slot);  // no rank was told of it
     }
   }
-  moves = std::move(locked);
-  return status;
+  return {status, std::move(locked), full};
 }
 
 // A rank that lost its lock to another finds another word, and does no harm.

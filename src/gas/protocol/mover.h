@@ -55,9 +55,13 @@ class Mover {
   comm::Status own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// Those that are not here, and where they are.
   comm::Status find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
+  struct Locked {
+    comm::Status status;
+    Moves moves;
+    bool full = false;  ///< no slot was free for the first of them
+  };
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots.
-  comm::Status lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
-                    Deadline deadline);
+  Locked lock(std::span<const PageId> pages, std::span<const Location> places, Deadline deadline);
   comm::Status bring(Moves& moves, Deadline deadline);
   comm::Status read_sharers(Moves& moves, Deadline deadline);
   /// Guarantees that afterwards no rank writes to the places of the pages, except pages that were given up for now.

@@ -80,7 +80,7 @@ Status Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
 }
 
 bool Mover::leaves_to_its_rank(const Hold& hold, Moves& moves) const {
-  if (!hold.pinned && !(hold.given_up && memory_.rules().spares_who_gave_up)) return false;
+  if (!hold.pinned && !(hold.given_up && memory_.rules().spares_ranks_that_gave_up)) return false;
   for (Move& move : moves) move.given_up = move.given_up || hold.has(move.page);
   return true;
 }
@@ -92,7 +92,7 @@ Status Mover::pass_lost(Moves& moves, Deadline deadline) {
     std::vector<team::Rank> lost = sharers_of(move);
     std::erase_if(lost, [this](team::Rank rank) { return !memory_.fabric().lost(rank); });
     // One that has cut this rank off goes on with the place that it knows, and was not told of the move.
-    move.given_up = memory_.rules().passes_only_who_is_out &&
+    move.given_up = memory_.rules().passes_only_if_out &&
                     std::ranges::any_of(lost, [this](team::Rank rank) { return !memory_.team().is_out(rank); });
     if (move.given_up || lost.empty()) continue;
     for (const team::Rank rank : lost) {

@@ -65,7 +65,7 @@ Outcome Reclaimer::cut_off(team::Rank rank, Deadline deadline) {
   const Time since = passed_since_.try_emplace(rank, memory_.fabric().now()).first->second;
   for (Pauses pauses(memory_.fabric()); !memory_.has_left(rank);) {
     const bool is_overdue = memory_.fabric().now() - since > memory_.lease();
-    if (is_overdue && memory_.rules().evicts_who_was_passed) return memory_.team().evict(rank, deadline);
+    if (is_overdue && memory_.rules().evicts_passed_ranks) return memory_.team().evict(rank, deadline);
     if (!pauses.sleep(deadline)) return Outcome::timed_out;
   }
   return memory_.revoke(rank, deadline);

@@ -27,21 +27,21 @@ struct GasRules {
 
   // Moving.
   Rule locks_before_reading_sharers = true;
-  Rule awaits_holds = true;              ///< before the page is copied
-  Rule awaits_grown_holds = true;        ///< a hold that covers more pages than before goes on
-  Rule spares_who_gave_up = true;        ///< no rank is evicted for a put that it has given up
-  Rule forgets_what_was_told = true;     ///< sharers are forgotten only if no rank has registered since
-  Rule forgets_after_publishing = true;  ///< a rank that breaks the lock finds them
+  Rule awaits_holds = true;               ///< before the page is copied
+  Rule awaits_grown_holds = true;         ///< a hold that covers more pages than before goes on
+  Rule spares_ranks_that_gave_up = true;  ///< no rank is evicted for a put that it has given up
+  Rule forgets_what_was_told = true;      ///< sharers are forgotten only if no rank has registered since
+  Rule forgets_after_publishing = true;   ///< a rank that breaks the lock finds them
   Rule publishes_by_compare_swap = true;
-  Rule evicts_before_passing = true;   ///< a hold that stays is passed only when its rank's access was taken away
-  Rule passes_only_who_is_out = true;  ///< by the team's word: a rank that counts as lost may have cut this one off
-  Rule closes_when_passing = true;     ///< no rank gets from where a rank that was passed may still write
+  Rule evicts_before_passing = true;  ///< a stale hold is skipped only after its rank's access is revoked
+  Rule passes_only_if_out = true;     ///< after the team confirms the death: the lost rank may have cut this one off
+  Rule closes_when_passing = true;    ///< no rank gets from where a rank that was passed may still write
 
   // Using a slot again.
   Rule frees_after_publishing = true;    ///< a page's old slot is free when the entry names another
   Rule keeps_what_is_in_doubt = true;    ///< and a new one when no rank can publish it any more
   Rule distrusts_before_freeing = true;  ///< and those that were passed have lost their access to it
-  Rule evicts_who_was_passed = true;     ///< a rank that was passed, and whose loss is not reported within the lease
+  Rule evicts_passed_ranks = true;       ///< a rank that was passed, and whose loss is not reported within the lease
 };
 
 }  // namespace farside::gas

@@ -38,8 +38,8 @@ struct stat status_of(const Fd& directory, const std::filesystem::path& path) {
   return status;
 }
 
-// A user who can change the directory can change what the server recovers. One of another user's may be ours all the
-// same: a file server may give what we make to another number.
+// Another user with write access to the directory could change what the server recovers. A directory of another user's
+// may be ours all the same: a file server may give what we make to another number.
 void expect_owner(const Fd& directory, const std::filesystem::path& path, bool is_new) {
   const uid_t owner = status_of(directory, path).st_uid;
   if (is_new || owner == ::geteuid() || owner == 0) return;

@@ -29,9 +29,9 @@ class JournalFile {
 
   void append(JournalEntryHead::Kind kind, std::span<const std::byte> body);
   /// Gives the system what is in the buffer. False, with errno set: what is left stays there.
-  bool write();
+  [[nodiscard]] bool write();
   /// Syncs everything to the disk. False: it is unknown what is there.
-  bool sync();
+  [[nodiscard]] bool sync();
   /// Another thread saw entries up to this one get there.
   void note_synced(std::uint64_t sequence) {
     assert_that(synced_ <= sequence && sequence <= last_, "entries that get to the disk are of this file, in order");

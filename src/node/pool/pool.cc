@@ -139,8 +139,8 @@ void StartingPool::undo(bool goes_on) const {
   const auto lock = directory_.lock_within(node::time_limits::kKill);
   if (!lock) return;  // another one was started
   (void)end_nodes(directory_.running_nodes(), milliseconds(0));
-  directory_.clean();
-  if (!goes_on) directory_.forget_team();  // it may be tried again with other options
+  (void)directory_.clean();                      // there may be no files yet
+  if (!goes_on) (void)directory_.forget_team();  // it may be tried again with other options
   directory_.drop_log();
 }
 

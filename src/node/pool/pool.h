@@ -115,10 +115,10 @@ struct PoolStatus {
 /// then.
 [[nodiscard]] PoolStatus pool_status_when_up(const PoolDirectory& directory, std::chrono::milliseconds timeout);
 
-enum class PoolEnd : std::uint8_t {
-  ended,     ///< by itself
-  killed,    ///< it did not end in time
-  leftover,  ///< it had been killed before; what it left was removed
+enum class [[nodiscard]] PoolEnd : std::uint8_t{
+    ended,     ///< by itself
+    killed,    ///< it did not end in time
+    leftover,  ///< it had been killed before; what it left was removed
 };
 
 /// Returns when nothing is left of the pool. Throws Error when none is running.

@@ -109,11 +109,11 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   if (!ended) supervisor.signal(SIGKILL);
   const auto lock = directory.lock_within(was_there ? node::time_limits::kKill : node::time_limits::kLock);
   if (!lock && !was_there) throw just_starting();
-  if (!lock) throw Error({"end", "the pool", "another one was started meanwhile", "end that one, too"});
+  if (!lock) throw Error({"end", "the pool", "another pool was started concurrently", "run farside down again"});
   // Those are left that it was not there to end, or that hang.
   const bool all_ended = end_nodes(directory.running_nodes(), node::time_limits::kEnd);
-  directory.clean();
-  if (!ended || !was_there) directory.forget_team();
+  (void)directory.clean();                                  // its supervisor may have removed the files, ...
+  if (!ended || !was_there) (void)directory.forget_team();  // ... and the decisions are those of several machines only
   return ended && all_ended ? PoolEnd::ended : PoolEnd::killed;
 }
 

@@ -94,9 +94,9 @@ class PoolDirectory {
 
   /// Removes the files of a pool, but a log in which something is, and the decisions of one on several machines.
   /// Returns whether there were any. Requires: the caller holds the lock, and no node runs.
-  bool clean() const;
+  [[nodiscard]] bool clean() const;
   /// Removes the decisions, so that the next pool here is a new one. Returns whether there were any.
-  bool forget_team() const;
+  [[nodiscard]] bool forget_team() const;
   /// Makes the log, if there is one, that of the pool before.
   void keep_log() const;
   void drop_log() const;

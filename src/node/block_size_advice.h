@@ -1,4 +1,4 @@
-// block_advice.h — whether the pool's blocks fit the files that its programs read.
+// block_size_advice.h — whether the pool's blocks fit the files that its programs read.
 //
 // A slot holds one block, whatever part of it the file fills: of small files a pool with large blocks holds few.
 //

@@ -1,4 +1,4 @@
-#include "node/block_advice.h"
+#include "node/block_size_advice.h"
 
 #include <gtest/gtest.h>
 
@@ -19,18 +19,20 @@ cache::node_socket::StatusReply after(std::uint64_t blocks, std::uint64_t bytes_
 }
 
 // 3,000 files of 2.8 KiB, read three times through a pool of 1,024 blocks of 1 MiB: not one hit.
-TEST(BlockAdvice, NamesTheBlockThatHoldsSmallFiles) {
+TEST(BlockSizeAdvice, NamesTheBlockThatHoldsSmallFiles) {
   EXPECT_EQ(better_block_bytes(after(9'000, 2'867, 7'976), kBlock), 4'096U);
   EXPECT_EQ(better_block_bytes(after(9'000, 50'000, 7'976), kBlock), 65'536U);
 }
 
-TEST(BlockAdvice, HasNothingToSayOfLargeFiles) {
+TEST(BlockSizeAdvice, HasNothingToSayOfLargeFiles) {
   EXPECT_FALSE(better_block_bytes(after(9'000, kBlock, 7'976), kBlock));
 }
 
-TEST(BlockAdvice, HasNothingToSayWhileThereIsRoom) { EXPECT_FALSE(better_block_bytes(after(900, 100, 10), kBlock)); }
+TEST(BlockSizeAdvice, HasNothingToSayWhileThereIsRoom) {
+  EXPECT_FALSE(better_block_bytes(after(900, 100, 10), kBlock));
+}
 
-TEST(BlockAdvice, KnowsNoSmallerBlockThanTheSmallest) {
+TEST(BlockSizeAdvice, KnowsNoSmallerBlockThanTheSmallest) {
   EXPECT_FALSE(better_block_bytes(after(9'000, 10, 7'976), 4'096));
   EXPECT_FALSE(better_block_bytes(after(0, 0, 7'976), kBlock));
 }

@@ -1,4 +1,4 @@
-#include "node/block_advice.h"
+#include "node/block_size_advice.h"
 
 #include <algorithm>
 #include <bit>
