@@ -57,7 +57,7 @@ Result<Message> HomedRequests::receive(ServerNumber partition, Deadline deadline
   // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
   auto reply = seats_.receive(seat(partition), {fabric_.now()});
   if (came.outcome != Outcome::done) return {came.outcome, {}};
-  if (!came.is_trusted) return {Outcome::peer_lost, {}};
+  if (!came.is_trusted) return {Outcome::timed_out, {}};
   if (asked.is_repeated && reply.done()) reply.value = reply_to_repeated(std::move(reply.value));
   return reply;
 }
