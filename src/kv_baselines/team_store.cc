@@ -221,8 +221,8 @@ TeamStore::Homed TeamStore::find_homes(Channel& channel, std::uint32_t number, b
   Homed homed{open_seats(channel, number), nullptr};
   homed.homes = std::make_unique<kv::Homes>(
       team_.fabric(), channel, std::move(homes),
-      [this, known](kv::ServerNumber partition) { return how_is_standby(*known, partition); },
-      options_.replica_rules, options_.first_slice);
+      [this, known](kv::ServerNumber partition) { return how_is_standby(*known, partition); }, options_.replica_rules,
+      options_.first_slice);
   known->seats = homed.seats.get();
   known->homes = homed.homes.get();
   return homed;
@@ -240,8 +240,8 @@ kv::Homes::StandbyIs TeamStore::how_is_standby(Known& known, kv::ServerNumber pa
   const bool is_alone = named.done() && named.value == kv::Homes::kIsAlone;
   if (is_alone && !options_.joins_early) return StandbyIs::gone;
   if (at.standby && team_.alive(transport_.rank_of(*at.standby))) {
-    const bool is_named = !named.done() || named.value == identity(transport_.rank_of(*at.standby));
-    if (is_named || is_alone) return StandbyIs::joined;
+    if (!named.done()) return StandbyIs::joining;
+    if (is_alone || named.value == identity(transport_.rank_of(*at.standby))) return StandbyIs::joined;
   }
   const kv::ServerNumber spare = 2 * options_.servers + partition;
   if (!options_.has_spares) return StandbyIs::gone;
@@ -255,7 +255,7 @@ kv::Homes::StandbyIs TeamStore::how_is_standby(Known& known, kv::ServerNumber pa
   another.promoted.seat = seat;
   known.homes->set_standby(partition, another);
   at.standby = spare;
-  return is_alone ? StandbyIs::gone : StandbyIs::joined;
+  return is_alone ? StandbyIs::gone : StandbyIs::joining;
 }
 
 std::optional<std::uint64_t> TeamStore::admit(team::Rank rank) { return joined_[rank]; }

@@ -1,8 +1,10 @@
 #include "node/kv_server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
@@ -110,9 +112,11 @@ void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team)
   const auto rank_of = [size](kv::ServerNumber partition, unsigned seat) { return (partition + seat) % size; };
   const net::Secret secret = pool_secret();
   kv::ServiceOptions first = options;
-  for (team::Rank each = 0; each < size; ++each) {
-    first.replica.standbys.push_back(standbys_->all().at(rank_of(each, 1)));
-  }
+  first.replica.standbys = [&addresses = *standbys_] {  // by partition, of those that are known by rank
+    std::vector<std::string> all = addresses.all();
+    std::ranges::rotate(all, all.begin() + 1);
+    return all;
+  };
   first.replica.incarnation = team.incarnation();
   first.replica.has_nothing = team.incarnation() != kFirstIncarnation;
   first.replica.is_dead = [&team, rank_of](kv::ServerNumber partition, unsigned seat, std::uint16_t incarnation) {

@@ -106,7 +106,7 @@ class NoCommits final : public LocalRequests {
     longest_wait_ = std::max(longest_wait_, deadline.at - servers_.fabric().now());
     return outcome_;
   }
-  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
+  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) override { return true; }
 
   [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
   [[nodiscard]] int asked() const noexcept { return asked_; }

@@ -62,7 +62,7 @@ class AKvStandby : public testing::Test {
     options.store.bytes = 4U << 20U;
     if (standby_is_small_ && me.index() == kServers + lost()) options.store.bytes = 1U << 20U;
     options.patience = kSetUp;  // no server gives up a large put that is under way, however slow the machine
-    options.replica.standbys = addresses("-standby");
+    options.replica.standbys = [this] { return addresses("-standby"); };
     options.replica.seat = me.index() / kServers;
     options.replica.is_dead = [this](ServerNumber partition, unsigned seat, std::uint16_t) {
       return (*dead_).at(seat * kServers + partition).load();

@@ -19,7 +19,8 @@ constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any netw
 HomedRequests::HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats)
     : fabric_(fabric), homes_(homes), seats_(seats), partitions_(homes.partitions()) {
   assert_that(seats.servers() == 2 * partitions_.size(), "each partition has two seats");
-  for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each] = {.moves = homes.moves(each), .seat = homes.seat(each)};
+  for (ServerNumber each = 0; each < partitions_.size(); ++each)
+    partitions_[each] = {.moves = homes.moves(each), .seat = homes.seat(each)};
 }
 
 ServerNumber HomedRequests::seat(ServerNumber partition) const {
@@ -100,10 +101,12 @@ bool HomedRequests::has_reply(ServerNumber partition) {
 }
 
 // The standby of a lost primary is waited for as long as it may serve this process.
-bool HomedRequests::is_loss_final(ServerNumber partition) const {
+bool HomedRequests::is_loss_final(ServerNumber partition) {
   const Partition& asked = partitions_[partition];
-  return asked.is_seat_lost && asked.moves == homes_.moves(partition) && !homes_.is_moved(partition) &&
-         !homes_.may_move(partition);
+  const bool is_final = asked.is_seat_lost && asked.moves == homes_.moves(partition) && !homes_.is_moved(partition) &&
+                        !homes_.may_move(partition);
+  if (is_final) homes_.abandon(partition);
+  return is_final;
 }
 
 bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {

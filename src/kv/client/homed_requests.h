@@ -23,7 +23,7 @@ class HomedRequests final : public Requests {
   Result<Message> receive(ServerNumber partition, Deadline deadline) override;
   Outcome await(ServerNumber partition, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber partition) override;
-  [[nodiscard]] bool is_loss_final(ServerNumber partition) const override;
+  [[nodiscard]] bool is_loss_final(ServerNumber partition) override;
 
  private:
   struct Asked {

@@ -32,13 +32,16 @@ std::uint64_t Homes::moves() const { return std::accumulate(moves_.begin(), move
 
 // A server that has been deposed says the epoch in which it served.
 bool Homes::is_moved(ServerNumber partition) const {
-  const auto& [primary, standby, lease] = homes_[partition];
-  return standby && std::max(standby->epoch_when_asked, standby->told.load()) > primary.epoch;
+  const auto& [primary, standby, lease, is_abandoned] = homes_[partition];
+  return !is_abandoned && standby && std::max(standby->epoch_when_asked, standby->told.load()) > primary.epoch;
 }
 
 bool Homes::will_move(ServerNumber partition) const { return is_lost(partition) && has_standby(partition); }
 
+void Homes::abandon(ServerNumber partition) { homes_[partition].is_abandoned = true; }
+
 bool Homes::has_standby(ServerNumber partition) const {
+  if (homes_[partition].is_abandoned) return false;
   const StandbyIs standby = how_is_standby_(partition);
   return standby == StandbyIs::joined || standby == StandbyIs::joining;
 }

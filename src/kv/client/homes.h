@@ -53,9 +53,9 @@ class Homes {
   /// As which it is known when it is promoted, and how it tells that.
   struct Standby {
     Primary promoted;
-    LocalWord<ControlWord> told;           ///< in this process's memory; the standby's to write: its epoch
-    std::uint64_t epoch_when_asked = 0;    ///< when it was joined, or later; 0: it did not serve
-    std::uint64_t identity = 0;             ///< as its primary names it
+    LocalWord<ControlWord> told;                     ///< in this process's memory; the standby's to write: its epoch
+    std::uint64_t epoch_when_asked = 0;              ///< when it was joined, or later; 0: it did not serve
+    std::uint64_t identity = 0;                      ///< as its primary names it
     std::optional<RemoteWord<ControlWord>> epoch{};  ///< in its own memory. Needed between hosts
   };
   /// One partition's.
@@ -63,6 +63,7 @@ class Homes {
     Primary primary;
     std::optional<Standby> standby{};  ///< that has been joined
     std::optional<Duration> lease{};   ///< between hosts
+    bool is_abandoned = false;
   };
   /// May join another standby than before: then it calls `set_standby`.
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
@@ -83,6 +84,8 @@ class Homes {
   /// How often it has changed.
   [[nodiscard]] std::uint64_t moves(ServerNumber partition) const { return moves_[partition]; }
   [[nodiscard]] std::uint64_t moves() const;
+  /// The partition is taken for lost from now on, whatever becomes of it: something was decided because it was.
+  void abandon(ServerNumber partition);
   /// The standby has told that it serves.
   [[nodiscard]] bool is_moved(ServerNumber partition) const;
   /// The primary is lost, and the standby will serve.

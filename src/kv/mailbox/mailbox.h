@@ -32,7 +32,7 @@ class MailboxRequests final : public Requests {
   /// Throws UsageError when nothing is unanswered.
   Result<Message> receive(ServerNumber server, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber server) override;
-  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
+  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) override { return true; }
   /// Waits until it has. After timed_out the reply can still be received.
   Outcome await(ServerNumber server, Deadline deadline) override;
 

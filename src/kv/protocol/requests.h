@@ -40,8 +40,8 @@ class Requests {
   /// Whether receive would not wait: the reply is there, or the server is lost.
   [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
   /// After a call for that server ended with peer_lost: whether nothing in its place answers here, or is read by this
-  /// session, ever again. Never waits for long.
-  [[nodiscard]] virtual bool is_loss_final(ServerNumber /*server*/) const { return false; }
+  /// session, ever again. Once it has said so it keeps to it. Never waits for long.
+  [[nodiscard]] virtual bool is_loss_final(ServerNumber /*server*/) { return false; }
 
  protected:
   Requests() = default;

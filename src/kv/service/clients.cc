@@ -18,7 +18,7 @@ constexpr std::size_t kMaxMailboxes = 4096;  // of one client
 }  // namespace
 
 Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
-                 Welcome welcome, service::AddressesNow servers, PeerId first_peer,
+                 Welcome welcome, service::AddressesNow servers, service::AddressesNow standbys, PeerId first_peer,
                  const std::vector<std::string>& addresses, const StandbySide* standby)
     : loop_(loop),
       fabric_(fabric),
@@ -26,6 +26,7 @@ Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Task
       tasks_(tasks),
       welcome_(std::move(welcome)),
       servers_(std::move(servers)),
+      standbys_(std::move(standbys)),
       standby_(standby),
       peers_(first_peer),
       connected_(loop, secret, *this, addresses) {}
@@ -33,6 +34,7 @@ Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Task
 std::string Clients::welcome() {
   Welcome now = welcome_;
   now.servers = servers_();
+  if (standbys_) now.standbys = standbys_();
   return now.encode();
 }
 
@@ -84,7 +86,8 @@ void Clients::join_standby(ServiceClients::Number number, PeerId peer, const std
 }
 
 ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& client, std::uint16_t incarnation) {
-  if (standby_ == nullptr || has_primary_) return "it ships its changes to a server that follows no primary, or another";
+  if (standby_ == nullptr || has_primary_)
+    return "it ships its changes to a server that follows no primary, or another";
   has_primary_ = true;
   client.is_primary = incarnation;
   note_primary(client, StandbySide::PrimaryIs::shipping);

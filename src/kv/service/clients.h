@@ -45,8 +45,8 @@ class Clients final : private service::ServiceClients::Handler {
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
   /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `tasks`.
   Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
-          Welcome welcome, service::AddressesNow servers, PeerId first_peer, const std::vector<std::string>& addresses,
-          const StandbySide* standby = nullptr);
+          Welcome welcome, service::AddressesNow servers, service::AddressesNow standbys, PeerId first_peer,
+          const std::vector<std::string>& addresses, const StandbySide* standby = nullptr);
 
  private:
   using Number = std::uint64_t;
@@ -89,6 +89,7 @@ class Clients final : private service::ServiceClients::Handler {
   TaskQueue& tasks_;
   const Welcome welcome_;  ///< but for where servers are reached
   const service::AddressesNow servers_;
+  const service::AddressesNow standbys_;  ///< none: there are none
   const StandbySide* const standby_;
 
   // For the loop's thread.

@@ -15,8 +15,8 @@ static_assert(time_limits::kConnect < service::time_limits::kHandshake,
               "a server gives up another one that hangs before the handshake does");
 
 OtherServers::OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks,
-                           const net::Secret& secret, service::AddressesNow addresses,
-                           std::vector<std::string> standbys, IsDead is_dead, const MailboxShape& shape)
+                           const net::Secret& secret, service::AddressesNow addresses, service::AddressesNow standbys,
+                           IsDead is_dead, const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
       channel_(channel),
@@ -39,7 +39,7 @@ bool OtherServers::reaches(ServerNumber server) const {
 
 bool OtherServers::is_dead(const ServerLink& link) const {
   const Welcome& welcome = link.welcome();
-  return !standbys_.empty() && is_dead_(welcome.self, welcome.seat, welcome.incarnation);
+  return standbys_ && is_dead_(welcome.self, welcome.seat, welcome.incarnation);
 }
 
 Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
@@ -110,7 +110,7 @@ OtherServers::Line OtherServers::connect(ServerNumber server) {
 // answers.
 std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
   std::vector<std::string> seats{addresses_().at(server)};
-  if (!standbys_.empty()) seats.push_back(standbys_.at(server));
+  if (standbys_) seats.push_back(standbys_().at(server));
   for (const std::string& address : seats) {
     try {
       auto link = link_to(address);

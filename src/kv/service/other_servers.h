@@ -31,7 +31,7 @@ class OtherServers final : public Requests {
   /// `addresses` of each partition's first seat, and those of the second ones, if there are any. The server that serves
   /// is asked, whichever seat it has. Each becomes a peer of `fabric` (ServerLink::peer).
   OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const net::Secret& secret,
-               service::AddressesNow addresses, std::vector<std::string> standbys, IsDead is_dead,
+               service::AddressesNow addresses, service::AddressesNow standbys, IsDead is_dead,
                const MailboxShape& shape);
   /// No task may run any more.
   ~OtherServers() override;
@@ -72,7 +72,7 @@ class OtherServers final : public Requests {
   TaskQueue& tasks_;
   const net::Secret secret_;
   const service::AddressesNow addresses_;
-  const std::vector<std::string> standbys_;
+  const service::AddressesNow standbys_;
   const IsDead is_dead_;
   const MailboxShape shape_;
   std::vector<Asked> asked_;

@@ -15,12 +15,12 @@ namespace {
 
 /// Those before it are servers and standbys (ServerLink::peer).
 PeerId first_client(ServerNumber servers, const ServiceOptions& options) {
-  return static_cast<PeerId>(servers + options.replica.standbys.size());
+  return servers * (options.replica.standbys ? 2U : 1U);
 }
 
 /// As others know it, too.
-PeerId own_number(const ServiceOptions& options) {
-  return static_cast<PeerId>(options.replica.seat * options.replica.standbys.size()) + options.self;
+PeerId own_number(ServerNumber servers, const ServiceOptions& options) {
+  return options.replica.seat * servers + options.self;
 }
 
 }  // namespace
@@ -29,10 +29,11 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
     : options_(options),
       servers_(static_cast<ServerNumber>(options.servers().size())),
       secret_(kv_secret(pool)),
-      fabric_(service::make_service_fabric(own_number(options), options.remote_peers, secret_, options.listen)),
+      fabric_(
+          service::make_service_fabric(own_number(servers_, options), options.remote_peers, secret_, options.listen)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
-      bell_(*fabric_, own_number(options), *bells_, ServerLink::kBell),
+      bell_(*fabric_, own_number(servers_, options), *bells_, ServerLink::kBell),
       channel_(fabric_->open_channel()),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
       server_(*fabric_, *channel_, *memory_, inbox_, settings(), role()),
@@ -40,8 +41,8 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
       others_(loop_, *fabric_, *channel_, tasks_, secret_, options.servers, options.replica.standbys,
               options.replica.is_dead, options.mailbox),
       standby_side_(standby_side()),
-      clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), options.servers, first_client(servers_, options),
-               options.listen, standby_side_ ? &*standby_side_ : nullptr) {
+      clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), options.servers, options.replica.standbys,
+               first_client(servers_, options), options.listen, standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return tasks_.run(); });
   server_.ask_others_by(others_);
 }
@@ -63,7 +64,7 @@ PartitionSettings Service::settings() const {
 
 ServerRole Service::role() {
   if (follows()) return stand_by();
-  if (!options_.replica.standbys.empty()) return ship_to_standby();
+  if (options_.replica.standbys) return ship_to_standby();
   return SoleServer{options_.journal};
 }
 
@@ -107,8 +108,8 @@ PrimaryServer Service::serve_alone() {
 }
 
 std::string Service::other_address() const {
-  const std::vector<std::string> addresses = options_.replica.seat == 0 ? options_.replica.standbys : options_.servers();
-  return addresses.at(options_.self);
+  const service::AddressesNow& addresses = options_.replica.seat == 0 ? options_.replica.standbys : options_.servers;
+  return addresses().at(options_.self);
 }
 
 std::optional<ShippingJournal::Way> Service::find_another_standby() {
@@ -236,7 +237,7 @@ Welcome Service::welcome() const {
           .incarnation = options_.replica.incarnation,
           .has_nothing = options_.replica.has_nothing,
           .servers = {},
-          .standbys = options_.replica.standbys,
+          .standbys = {},
           .memory = memory_->handle(),
           .bells = bells_->handle(),
           .mailbox = options_.mailbox,

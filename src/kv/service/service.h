@@ -33,10 +33,10 @@ namespace farside::kv {
 /// as the primary, the one in the second as its standby. The same at all but for `seat`, `has_nothing` and
 /// `incarnation`.
 struct ReplicaOptions {
-  std::vector<std::string> standbys{};  ///< where each second seat is, by partition; none: there are none
-  unsigned seat = 0;                    ///< this one's, where it listens
-  bool has_nothing = false;             ///< it begins as a standby, whichever seat it has, and is to be taught
-  std::uint16_t incarnation = 0;        ///< of this process (Team::incarnation)
+  service::AddressesNow standbys{};  ///< where each second seat is, by partition; none: there are none
+  unsigned seat = 0;                 ///< this one's, where it listens
+  bool has_nothing = false;          ///< it begins as a standby, whichever seat it has, and is to be taught
+  std::uint16_t incarnation = 0;     ///< of this process (Team::incarnation)
   /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that had that seat of a partition in that
   /// incarnation.
   std::function<bool(ServerNumber partition, unsigned seat, std::uint16_t incarnation)> is_dead{};

@@ -24,7 +24,8 @@ using net::SetupClock;
 static_assert(service::time_limits::kFirstTry < time_limits::kTry, "an attempt ends within the time for its server");
 
 constexpr std::string_view kNoCopyLeft =
-    "of the two nodes that had its keys none that lives has all of them, as their logs say; so no copy of the keys that "
+    "of the two nodes that had its keys none that lives has all of them, as their logs say; so no copy of the keys "
+    "that "
     "were there is left";
 
 // Returns a number that no other session ever has: 64 random bits, not 0.
@@ -113,18 +114,17 @@ SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline
 }
 
 // Another thread that connects at the moment is not waited for.
-std::shared_ptr<ServerLink> ServiceClient::renew_for_session(ServerNumber partition, unsigned seat,
-                                                             std::uint64_t identity) {
-  if (!mutex_.try_lock()) return nullptr;
+RenewedLink ServiceClient::renew_for_session(ServerNumber partition, unsigned seat, std::uint64_t identity) {
+  if (!mutex_.try_lock()) return {.was_tried = false};
   const MutexLock lock(mutex_, std::adopt_lock);
   Linked& linked = linked_[partition];
   std::shared_ptr<ServerLink>& link = linked.seats.at(seat);
   const auto is_wanted = [&] {
     return link != nullptr && !link->lost() && (identity == 0 || link->identity() == identity);
   };
-  if (is_wanted()) return link;
+  if (is_wanted()) return {link};
   const auto now = SetupClock::now();
-  if (now < linked.next_try) return nullptr;
+  if (now < linked.next_try) return {};
   linked.next_try = now + time_limits::kBetweenOpenings;
   if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
   try {
@@ -134,7 +134,7 @@ std::shared_ptr<ServerLink> ServiceClient::renew_for_session(ServerNumber partit
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  return is_wanted() ? link : nullptr;
+  return {is_wanted() ? link : nullptr};
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
@@ -249,13 +249,14 @@ void ServiceClient::renew(Linked& linked, ServerNumber partition, unsigned seat,
   std::shared_ptr<ServerLink>& link = linked.seats.at(seat);
   if (link != nullptr && !link->lost()) return;
   link = nullptr;
-  const service::KnownAddresses& addresses = seat == 0 ? *servers_ : *standbys_;
+  service::KnownAddresses& addresses = seat == 0 ? *servers_ : *standbys_;
   const std::string address = addresses.at(partition);
   std::shared_ptr<ServerLink> made;
   try {
     made = connect(address, partition, seat, answer_by);
   } catch (const Error&) {
-    if (is_between_hosts()) service::learn_addresses<ServerLink>(*servers_, partition, secret_, &Welcome::servers);
+    const auto list = seat == 0 ? &Welcome::servers : &Welcome::standbys;
+    if (is_between_hosts()) service::learn_addresses<ServerLink>(addresses, partition, secret_, list);
     if (addresses.at(partition) == address) throw;
     made = connect(addresses.at(partition), partition, seat, deadline);
   }
@@ -268,7 +269,8 @@ std::shared_ptr<ServerLink> ServiceClient::connect(const std::string& address, S
                                                    SetupClock::time_point deadline) {
   auto made = std::make_shared<ServerLink>(address, secret_, deadline);
   const Welcome& welcome = made->welcome();
-  if (welcome.self != partition || welcome.seat != seat || !servers_->learn(welcome.servers) || !standbys_->learn(welcome.standbys)) {
+  if (welcome.self != partition || welcome.seat != seat || !servers_->learn(welcome.servers) ||
+      !standbys_->learn(welcome.standbys)) {
     throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
   }
   return made;

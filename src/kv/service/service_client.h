@@ -40,8 +40,7 @@ class ServiceClient {
 
  private:
   /// For a session, as PoolLinks::renew: tries once a second.
-  [[nodiscard]] std::shared_ptr<ServerLink> renew_for_session(ServerNumber partition, unsigned seat,
-                                                              std::uint64_t identity);
+  [[nodiscard]] RenewedLink renew_for_session(ServerNumber partition, unsigned seat, std::uint64_t identity);
   /// By partition, those of these keys; none is needed where there are no keys.
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
   /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,

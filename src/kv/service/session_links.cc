@@ -62,6 +62,8 @@ void SessionLinks::open_mailboxes(SetupClock::time_point deadline) {
       seats_[i].mailbox = opening[i].get();
     } catch (const Error& error) {
       seats_[i].link = nullptr;
+      PartitionLinks& links = links_.partitions[i % partitions()];
+      (i / partitions() == links.seat ? links.primary : links.standby) = nullptr;
       if (links_.are_all_needed || links_.needed.at(i % links_.needed.size())) failed = error;
     }
   }
@@ -74,7 +76,7 @@ ServerMemory SessionLinks::memory_of(const std::shared_ptr<ServerLink>& link) co
 
 bool SessionLinks::is_lost(ServerNumber partition) const {
   const auto is_up = [](const std::shared_ptr<ServerLink>& link) {
-    return link != nullptr && !link->lost() && !link->gave_up();
+    return link != nullptr && !link->lost() && (link->serves_since() || !link->gave_up());
   };
   const auto& [primary, standby, seat] = links_.partitions[partition];
   return !is_up(primary) && !is_up(standby);
@@ -142,7 +144,7 @@ Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& c
   const auto& [primary, standby, seat] = links_.partitions[partition];
   if (primary == nullptr) return Homes::StandbyIs::gone;
   const bool is_joined = standby != nullptr && !standby->lost();
-  const Duration patience = is_joined ? time_limits::kReplySlice : time_limits::kAskStanding;
+  const Duration patience = is_joined ? time_limits::kFirstSlice : time_limits::kAskStanding;
   const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(patience));
   if (named.done() && named.value == ServerLink::kIsAlone) return Homes::StandbyIs::gone;
   if (is_joined && named.done() && named.value == standby->identity()) return Homes::StandbyIs::joined;
@@ -151,10 +153,10 @@ Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& c
     return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joining;
   }
   if (homes_ == nullptr) return Homes::StandbyIs::away;
-  const auto another = links_.renew(partition, 1 - seat, named.done() ? named.value : 0);
+  const auto [another, was_tried] = links_.renew(partition, 1 - seat, named.done() ? named.value : 0);
+  if (another == nullptr) return was_tried ? Homes::StandbyIs::away : Homes::StandbyIs::joining;
   // Whether the primary still names it, and did not only say so before, shows the next time.
-  return another != nullptr && take_standby(partition, another, channel, seats) ? Homes::StandbyIs::joining
-                                                                                : Homes::StandbyIs::away;
+  return take_standby(partition, another, channel, seats) ? Homes::StandbyIs::joining : Homes::StandbyIs::away;
 }
 
 void SessionLinks::follow_moves(ServerNumber partition) {

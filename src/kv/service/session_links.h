@@ -26,6 +26,12 @@ struct PartitionLinks {
   unsigned seat = 0;                      ///< the primary's
 };
 
+/// The result of an attempt to link to a process again.
+struct RenewedLink {
+  std::shared_ptr<ServerLink> link{};  ///< not lost; null: none
+  bool was_tried = true;               ///< false: another thread is trying for others
+};
+
 /// The links of all partitions, by number.
 struct PoolLinks {
   std::vector<PartitionLinks> partitions;
@@ -33,9 +39,8 @@ struct PoolLinks {
   bool are_all_needed = false;
   bool have_standbys = false;
   MailboxShape shape;
-  /// A link to the process in that seat of a partition which has that identity, or, if it is 0, to whichever is there,
-  /// that is not lost; null: none can be had at the moment.
-  std::function<std::shared_ptr<ServerLink>(ServerNumber, unsigned seat, std::uint64_t identity)> renew{};
+  /// A link to the process in that seat of a partition which has that identity, or, if it is 0, to whichever is there.
+  std::function<RenewedLink(ServerNumber, unsigned seat, std::uint64_t identity)> renew{};
 };
 
 /// The links of a session. Its mailboxes are closed when this is destroyed.
