@@ -27,10 +27,10 @@ class KvServer {
  public:
   /// Collective, but for a recovery, which takes as long as the journal is long and shows its progress in `pool`:
   /// nothing collective may follow. Serves until destroyed, as server `rank` of as many as the team has ranks: in
-  /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one (the second server
-  /// on that + twice the number of ranks). With two copies a node that was started again has nothing at first: its
-  /// successor teaches it what it has of this node's partition, its predecessor what it has of its own. Throws Error
-  /// when it cannot listen there, has not the memory, or cannot recover from its journal.
+  /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one (the second
+  /// server on that + twice the number of ranks). With two copies a node that was started again has nothing at first:
+  /// its successor teaches it what it has of this node's partition, its predecessor what it has of its own. Throws
+  /// Error when it cannot listen there, has not the memory, or cannot recover from its journal.
   KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options);
 
  private:
@@ -57,8 +57,8 @@ class KvServer {
 
   const ServiceAddresses addresses_;
   std::optional<ServiceAddresses> standbys_;  ///< by the rank that has them
-  std::unique_ptr<Running> second_;  ///< of the partition before
-  std::unique_ptr<Running> first_;   ///< of the one with this node's number
+  std::unique_ptr<Running> second_;           ///< of the partition before
+  std::unique_ptr<Running> first_;            ///< of the one with this node's number
 };
 
 }  // namespace farside::node

@@ -30,8 +30,8 @@ class Pair {
   explicit Pair(const ReplicaRules& rules = {})
       : rules_(rules),
         journal_(
-            clock_, *channel_, ShippingJournal::Way{to_ring_.get()}, [this] { return is_standby_dead_; }, [] { return std::nullopt; },
-            rules),
+            clock_, *channel_, ShippingJournal::Way{to_ring_.get()}, [this] { return is_standby_dead_; },
+            [] { return std::nullopt; }, rules),
         log_(std::in_place, *channel_, *ring_, *standby_, ShippedLog::Begins::full, rules) {}
 
   Answer ask(const Request& request) {

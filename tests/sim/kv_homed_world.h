@@ -144,13 +144,14 @@ class PartitionRun {
 
   void ask(Channel& channel, const team::SymmetricRegion& words, const team::SymmetricRegion& rings) {
     Fabric& fabric = world_.fabric(kSession);
-    Homes::Home home{
-        .primary = {.memory = {}, .peer = kPrimary, .alone = words.of(kPrimary).word<ControlWord>(kAlone)},
-        .standby = Homes::Standby{
-            .promoted = {.memory = {}, .peer = kStandby, .seat = 1, .alone = words.of(kStandby).word<ControlWord>(kAlone)},
-            .told = words.local().word<ControlWord>(kEpoch),
-            .epoch_when_asked = shape_.has_moved ? 1U : 0U,
-            .epoch = words.of(kStandby).word<ControlWord>(kEpoch)}};
+    Homes::Home home{.primary = {.memory = {}, .peer = kPrimary, .alone = words.of(kPrimary).word<ControlWord>(kAlone)},
+                     .standby = Homes::Standby{.promoted = {.memory = {},
+                                                            .peer = kStandby,
+                                                            .seat = 1,
+                                                            .alone = words.of(kStandby).word<ControlWord>(kAlone)},
+                                               .told = words.local().word<ControlWord>(kEpoch),
+                                               .epoch_when_asked = shape_.has_moved ? 1U : 0U,
+                                               .epoch = words.of(kStandby).word<ControlWord>(kEpoch)}};
     if (shape_.is_between_hosts) home.lease = kv::kLease;
     auto standby_is = Homes::StandbyIs::joined;
     Homes homes(fabric, channel, {home}, [&standby_is](kv::ServerNumber) { return standby_is; });

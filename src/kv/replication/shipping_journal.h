@@ -49,15 +49,15 @@ class ShippingJournal final : public Journal {
   using IsDead = std::function<bool()>;
   /// How the standby is reached.
   struct Way {
-    const RemoteRegion* ring = nullptr;                      ///< the standby's
+    const RemoteRegion* ring = nullptr;            ///< the standby's
     std::optional<RemoteWord<AtomicWord>> bell{};  ///< wakes it
   };
   /// Connects to the standby again after the fabric has lost it. None: no process answers, or another one than before.
   using ReachAgain = std::function<std::optional<Way>()>;
 
   /// The ring is new. What `way` names stays until there is another way. Without one it is alone.
-  ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way, IsDead is_standby_dead, ReachAgain reach_again,
-                  const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
+  ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way, IsDead is_standby_dead,
+                  ReachAgain reach_again, const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
 
   /// The share that the standby has.
   enum class Standing : std::uint8_t {

@@ -51,8 +51,7 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(std::uint16_t incarnation, net::S
 
 // The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
-  if (identity_of(now) != identity())
-    throw constant_link().failure("another process than before answers there");
+  if (identity_of(now) != identity()) throw constant_link().failure("another process than before answers there");
   fabric_->connect(peer(), welcome_.greeting.fabric);
   life_ = fabric_->life(peer());
   auto bells = fabric_->attach(peer(), welcome_.bells);

@@ -25,8 +25,8 @@ namespace farside::kv {
 /// The secret of a pool, as kv uses it.
 [[nodiscard]] net::Secret kv_secret(const net::Secret& pool);
 
-/// The number of what a process is as a server: not that of another process, nor of the same one when it has begun anew,
-/// and not Homes::kIsAlone.
+/// The number of what a process is as a server: not that of another process, nor of the same one when it has begun
+/// anew, and not Homes::kIsAlone.
 [[nodiscard]] std::uint64_t identity_of(const Welcome& welcome);
 
 class ServerLink {

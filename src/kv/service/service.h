@@ -79,7 +79,7 @@ class Service {
   [[nodiscard]] PartitionSettings settings() const;
   [[nodiscard]] ServerRole role();
   [[nodiscard]] bool follows() const { return options_.replica.seat != 0 || options_.replica.has_nothing; }
-  /// Of the partition's other seat.
+  /// Where the partition's other seat is.
   [[nodiscard]] std::string other_address() const;
   [[nodiscard]] PrimaryServer ship_to_standby();
   /// As primary, alone at first.

@@ -166,7 +166,7 @@ void SessionLinks::follow_moves(ServerNumber partition) {
   links.primary = std::exchange(links.standby, nullptr);
 }
 
-// What the channel lost with the former process in that seat is reported now, and not of this one.
+// A channel reports once what it lost with the former process in that seat: now, and not of this one.
 bool SessionLinks::take_standby(ServerNumber partition, const std::shared_ptr<ServerLink>& link, Channel& channel,
                                 MailboxRequests& seats) {
   PartitionLinks& links = links_.partitions[partition];
