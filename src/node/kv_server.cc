@@ -114,7 +114,7 @@ void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team)
   kv::ServiceOptions first = options;
   first.replica.standbys = [&addresses = *standbys_] {  // by partition, of those that are known by rank
     std::vector<std::string> all = addresses.all();
-    std::ranges::rotate(all, all.begin() + 1);
+    std::rotate(all.begin(), all.begin() + 1, all.end());
     return all;
   };
   first.replica.incarnation = team.incarnation();

@@ -26,7 +26,7 @@ std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
 SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline)
     : fabric_(fabric), links_(std::move(links)), waking_(waking) {
   const std::uint64_t ring_bytes = shape().ring_bytes();
-  std::vector<std::shared_ptr<ServerLink>> seats(partitions() * (have_standbys() ? 2U : 1U));
+  std::vector<std::shared_ptr<ServerLink>> seats(links_.partitions.size() * (have_standbys() ? 2 : 1));
   for (ServerNumber partition = 0; partition < partitions(); ++partition) {
     const auto& [primary, standby, seat] = links_.partitions[partition];
     seats[number_of(partition, seat)] = primary;
