@@ -1,7 +1,6 @@
 #include "kv/client/homes.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -27,8 +26,6 @@ Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStand
   for (const Home& home : homes_) memories_.push_back(home.primary.memory);
   follow();
 }
-
-std::uint64_t Homes::moves() const { return std::accumulate(moves_.begin(), moves_.end(), std::uint64_t{0}); }
 
 // A server that has been deposed says the epoch in which it served.
 bool Homes::is_moved(ServerNumber partition) const {
@@ -111,12 +108,13 @@ void Homes::follow() {
     memories_[partition] = home.primary.memory;
     leases_[partition] = {};
     ++moves_[partition];
+    ++all_moves_;
   }
 }
 
 // A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
-  (void)follow();  // with the places that were remembered before requests have followed
+  (void)catch_up();  // with the places that were remembered before requests have followed
   for (Duration slice = homes_.first_slice();;) {
     const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome outcome = inner_.find(searches, candidates, until);
@@ -139,6 +137,10 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
 
 bool HomedSource::follow() {
   homes_.follow();
+  return catch_up();
+}
+
+bool HomedSource::catch_up() {
   if (std::exchange(moves_, homes_.moves()) == homes_.moves()) return false;
   inner_.forget_places();
   return true;

@@ -83,7 +83,7 @@ class Homes {
   [[nodiscard]] unsigned seat(ServerNumber partition) const { return homes_[partition].primary.seat; }
   /// How often it has changed.
   [[nodiscard]] std::uint64_t moves(ServerNumber partition) const { return moves_[partition]; }
-  [[nodiscard]] std::uint64_t moves() const;
+  [[nodiscard]] std::uint64_t moves() const noexcept { return all_moves_; }
   /// The partition is taken for lost from now on, whatever becomes of it: something was decided because it was.
   void abandon(ServerNumber partition);
   /// The standby has told that it serves.
@@ -122,6 +122,7 @@ class Homes {
   const Duration first_slice_;
   std::vector<ServerMemory> memories_;
   std::vector<std::uint64_t> moves_;
+  std::uint64_t all_moves_ = 0;
   struct Lease {
     std::optional<Time> until{};
     bool is_alone = false;  ///< the primary said so: until then no standby takes its place
@@ -142,6 +143,8 @@ class HomedSource final : public VersionSource {
  private:
   /// To the partitions that have moved. False: none has.
   [[nodiscard]] bool follow();
+  /// The same, if others have followed before.
+  bool catch_up();
   [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline);
   [[nodiscard]] bool is_trusted(std::span<Search* const> searches, Deadline deadline);
 
