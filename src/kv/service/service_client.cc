@@ -198,13 +198,13 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
       }
     }
     if (auto links = usable(linked)) return *std::move(links);
-    const auto is_there = [&](const auto& link) { return link != nullptr && !link->lost(); };
-    const auto gave_up = [&](const auto& link) {
-      return is_there(link) && link->welcome().follows() && link->ask_whether_gave_up(*linked.channel);
-    };
-    const bool any_gave_up = std::ranges::any_of(linked.seats, gave_up);
-    const bool may_be_used =
-        std::ranges::any_of(linked.seats, [&](const auto& link) { return is_there(link) && !gave_up(link); });
+    bool any_gave_up = false;
+    bool may_be_used = false;
+    for (const auto& link : linked.seats) {
+      if (link == nullptr || link->lost()) continue;
+      const bool gave_up = link->welcome().follows() && link->ask_whether_gave_up(*linked.channel);
+      (gave_up ? any_gave_up : may_be_used) = true;
+    }
     const bool is_refused = !may_be_used && (failed || any_gave_up);
     const bool is_lost = is_silent ? SetupClock::now() >= until : is_refused;
     if (is_lost || SetupClock::now() > deadline) {
