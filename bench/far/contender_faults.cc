@@ -115,7 +115,7 @@ class OfBareLoop {
   OfBareLoop(std::size_t pages, bool reads)
       : pages_(pages),
         space_(open_space(pages)),
-        lane_(space_->open_lane()),
+        io_(space_->open_io()),
         region_(space_->fabric().create_region("page", kPageBytes)),
         local_(region_->span(0, kPageBytes)),
         faults_(pages, local_.adapter_data(), [this, reads](std::size_t page) {
@@ -124,7 +124,7 @@ class OfBareLoop {
     for (std::size_t i = 0; i < kPageBytes; ++i) local_.adapter_data()[i] = std::byte{1};
     for (std::size_t page = 0; page < pages; ++page) {
       const far::Transfer transfer{page * kPageBytes, local_};
-      if (lane_->write({&transfer, 1}, deadline()) != far::Status::done) throw std::runtime_error("cannot write");
+      if (io_->write({&transfer, 1}, deadline()) != far::Status::done) throw std::runtime_error("cannot write");
     }
   }
 
@@ -139,12 +139,12 @@ class OfBareLoop {
   [[nodiscard]] Deadline deadline() const { return space_->fabric().in(std::chrono::minutes(1)); }
   void read(std::size_t page) {
     const far::Transfer transfer{page * kPageBytes, local_};
-    if (lane_->read({&transfer, 1}, deadline()) != far::Status::done) std::abort();
+    if (io_->read({&transfer, 1}, deadline()) != far::Status::done) std::abort();
   }
 
   std::size_t pages_;
   std::unique_ptr<far::Space> space_;
-  std::unique_ptr<far::Lane> lane_;
+  std::unique_ptr<far::IoContext> io_;
   std::unique_ptr<Region> region_;
   LocalSpan local_;
   BareFaults faults_;

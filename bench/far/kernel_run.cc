@@ -18,11 +18,11 @@ std::uint64_t divisor_of(std::string_view name, const Options& options) {
 }  // namespace
 
 ScaledKernel::ScaledKernel(std::string_view name, const Options& options)
-    : kind_(kernel_kind(name)), divisor_(divisor_of(name, options)), patience_(options.full ? 900 : 60) {}
+    : kind_(kernel_kind(name)), divisor_(divisor_of(name, options)), timeout_(options.full ? 900 : 60) {}
 
 Contender::Program ScaledKernel::program(const std::string& file, std::vector<std::string> more) const {
   Contender::Program program{
-      {sibling_program(file), name(), "--wait", "--bytes", std::to_string(bytes())}, {}, patience_};
+      {sibling_program(file), name(), "--wait", "--bytes", std::to_string(bytes())}, {}, timeout_};
   program.command.insert(program.command.end(), more.begin(), more.end());
   return program;
 }

@@ -48,7 +48,7 @@ class ScaledKernel {
 
   const KernelKind& kind_;
   std::uint64_t divisor_;
-  std::chrono::seconds patience_;
+  std::chrono::seconds timeout_;
 };
 
 /// Throws Error when it fails, or takes too long.

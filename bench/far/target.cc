@@ -18,15 +18,15 @@ namespace {
 
 class PoolTarget final : public Target {
  public:
-  explicit PoolTarget(std::uint64_t bytes) : space_(far::open_pool({.bytes = bytes})), lane_(space_->open_lane()) {}
+  explicit PoolTarget(std::uint64_t bytes) : space_(far::open_pool({.bytes = bytes})), io_(space_->open_io()) {}
 
   void read(std::span<std::byte> into, std::uint64_t offset) override {
     const far::Transfer transfer{offset, {into.data(), into.size()}};
-    expect_done(lane_->read({&transfer, 1}, deadline()));
+    expect_done(io_->read({&transfer, 1}, deadline()));
   }
   void write(std::span<std::byte> from, std::uint64_t offset) override {
     const far::Transfer transfer{offset, {from.data(), from.size()}};
-    expect_done(lane_->write({&transfer, 1}, deadline()));
+    expect_done(io_->write({&transfer, 1}, deadline()));
   }
 
  private:
@@ -36,7 +36,7 @@ class PoolTarget final : public Target {
   }
 
   std::unique_ptr<far::Space> space_;
-  std::unique_ptr<far::Lane> lane_;
+  std::unique_ptr<far::IoContext> io_;
 };
 
 class NbdTarget final : public Target {

@@ -87,16 +87,16 @@ struct Contender::Started {
 };
 
 Contender::Contender(const std::string& name, const Program& program)
-    : Contender(name, program.patience, Started::start(name, program)) {
+    : Contender(name, program.timeout, Started::start(name, program)) {
   ::signal(SIGPIPE, SIG_IGN);  // a contender that ended is an Error of ask, not the end of the benchmark
   if (const std::string line = read_line("start"); line != "ready") {
     throw Error({"start", name_, "it said \"" + line + "\"", "look at what it wrote above"});
   }
 }
 
-Contender::Contender(std::string name, std::chrono::seconds patience, Started started)
+Contender::Contender(std::string name, std::chrono::seconds timeout, Started started)
     : name_(std::move(name)),
-      patience_(patience),
+      timeout_(timeout),
       child_(started.pid),
       to_(std::move(started.input)),
       from_(std::move(started.output)) {}
@@ -116,8 +116,8 @@ std::string Contender::read_line(const std::string& tried) {
       return line;
     }
     pollfd readable{from_.get(), POLLIN, 0};
-    if (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(patience_).count())) <= 0) {
-      throw Error({tried, name_, fmt::format("it said nothing for {} s", patience_.count()),
+    if (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(timeout_).count())) <= 0) {
+      throw Error({tried, name_, fmt::format("it said nothing for {} s", timeout_.count()),
                    "see whether the machine is overloaded"});
     }
     char buffer[4096];  // NOLINT(modernize-avoid-c-arrays)

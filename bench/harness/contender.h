@@ -33,7 +33,7 @@ class Contender {
   struct Program {
     std::vector<std::string> command;                     ///< found in PATH when it has no slash
     std::map<std::string, std::string> environment = {};  ///< beside the caller's own
-    std::chrono::seconds patience{240};                   ///< for each line that it says
+    std::chrono::seconds timeout{240};                    ///< for each line that it says
   };
 
   /// Starts it and awaits its first line, "ready". Throws Error when that does not come.
@@ -52,11 +52,11 @@ class Contender {
 
  private:
   struct Started;
-  Contender(std::string name, std::chrono::seconds patience, Started started);
+  Contender(std::string name, std::chrono::seconds timeout, Started started);
   [[nodiscard]] std::string read_line(const std::string& tried);
 
   std::string name_;
-  std::chrono::seconds patience_;
+  std::chrono::seconds timeout_;
   Child child_;  // goes last: with its input closed it ends by itself
   Fd to_;
   Fd from_;

@@ -30,7 +30,7 @@ echo ready; read asked; echo $$; exec cat
 Contender::Program holder(const char* script, std::vector<std::string> more = {}) {
   std::vector<std::string> command{"unshare", "--net", "--mount", "sh", "-ec", script, "sh"};
   command.insert(command.end(), more.begin(), more.end());
-  return {.command = std::move(command), .patience = std::chrono::seconds(30)};
+  return {.command = std::move(command), .timeout = std::chrono::seconds(30)};
 }
 
 }  // namespace

@@ -74,11 +74,11 @@ void Report::add(Result result) {
   results_.insert(last == results_.rend() ? results_.end() : last.base(), std::move(result));
 }
 
-std::vector<std::string> Report::doubts() const {
-  std::vector<std::string> doubts;
-  if (quick_) doubts.emplace_back("a quick run: it tests the benchmark and is no measurement");
+std::vector<std::string> Report::warnings() const {
+  std::vector<std::string> warnings;
+  if (quick_) warnings.emplace_back("a quick run: it tests the benchmark and is no measurement");
   if (clock_share_ > kDearClock) {
-    doubts.push_back(fmt::format("reading the clock took up to {:.1f} % of what was timed", clock_share_ * 100));
+    warnings.push_back(fmt::format("reading the clock took up to {:.1f} % of what was timed", clock_share_ * 100));
   }
   const auto huge = [](const Result& result) {
     return result.ours.spread() > kHugeSpread || std::ranges::any_of(result.baselines, [](const Comparison& baseline) {
@@ -86,10 +86,10 @@ std::vector<std::string> Report::doubts() const {
            });
   };
   if (const auto count = std::ranges::count_if(results_, huge); count != 0) {
-    doubts.push_back(fmt::format("{} of {} results spread by more than {:.0f} % between their quartiles (marked ~)",
-                                 count, results_.size(), kHugeSpread * 100));
+    warnings.push_back(fmt::format("{} of {} results spread by more than {:.0f} % between their quartiles (marked ~)",
+                                   count, results_.size(), kHugeSpread * 100));
   }
-  return doubts;
+  return warnings;
 }
 
 std::string Report::table() const {
@@ -114,7 +114,7 @@ std::string Report::table() const {
   }
   text += "\nmedian (first .. third quartile); x: times better than the baseline; !: over 3 % less than was wanted\n";
   for (const Gap& gap : gaps_) text += fmt::format("not measured: {}: {}\n", gap.what, gap.why);
-  for (const std::string& doubt : doubts()) text += fmt::format("warning: {}\n", doubt);
+  for (const std::string& warning : warnings()) text += fmt::format("warning: {}\n", warning);
   return text;
 }
 
@@ -132,7 +132,7 @@ std::string Report::json() const {
         {"kernel", machine.kernel}}},
       {"results", nlohmann::json::array()},
       {"not_measured", nlohmann::json::array()},
-      {"warnings", doubts()},
+      {"warnings", warnings()},
   };
   for (const Result& result : results_) {
     if (result.baselines.empty()) document["results"].push_back(json_row(result));

@@ -47,7 +47,7 @@ class Report {
   /// The clock took `share` of what was timed. The largest is kept, and warned of above 2 %.
   void note_clock_share(double share) { clock_share_ = std::max(clock_share_, share); }
 
-  /// The table, what was missed, and what to doubt.
+  /// The table, what was missed, and warnings.
   [[nodiscard]] std::string table() const;
   /// Machine, date, version; one row for each result and baseline, so that (name, baseline) is unique.
   [[nodiscard]] std::string json() const;
@@ -60,7 +60,7 @@ class Report {
     std::string why;
   };
 
-  [[nodiscard]] std::vector<std::string> doubts() const;
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
   std::string title_;
   bool quick_;

@@ -22,13 +22,13 @@ inline void check(Outcome outcome, const char* what) { check(comm::Status{outcom
 
 struct Seat {
   /// For one wait. A batch of rounds has no deadline of its own: how long it takes depends on what else the cores run.
-  [[nodiscard]] Deadline patience() const { return team->fabric().in(std::chrono::minutes(1)); }
+  [[nodiscard]] Deadline deadline() const { return team->fabric().in(std::chrono::minutes(1)); }
   [[nodiscard]] team::Rank rank() const { return team->rank(); }
   [[nodiscard]] team::Rank size() const { return team->size(); }
   /// Before memory goes: that of the others may be in use until all are done with what they have begun.
   void leave() {
-    check(comm.wait(*channel, comm.issued(), patience()), "the end");
-    check(team->barrier(patience()), "the end");
+    check(comm.wait(*channel, comm.issued(), deadline()), "the end");
+    check(team->barrier(deadline()), "the end");
   }
 
   std::unique_ptr<team::Team> team = team::join_team();

@@ -56,7 +56,7 @@ class RampClient final : public KvClient {
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     writes_.clear();
     for (const std::string_view key : keys) writes_.push_back({key, value});
-    check(session_->session().put_all(writes_, patience()) == kv::PutOutcome::done, "a put");
+    check(session_->session().put_all(writes_, deadline()) == kv::PutOutcome::done, "a put");
   }
   void modify(std::span<const std::string_view> keys, std::string_view value) override {
     kv::Contention contention(std::chrono::seconds(30));
@@ -67,7 +67,7 @@ class RampClient final : public KvClient {
       for (std::size_t i = 0; i < keys.size(); ++i) {
         writes_.push_back({.key = keys[i], .value = value, .expected = got[i].version});
       }
-      outcome = session_->session().put_all(writes_, patience());
+      outcome = session_->session().put_all(writes_, deadline());
     } while (outcome == kv::PutOutcome::differs && contention.try_again());
     check(outcome == kv::PutOutcome::done, "a change");
   }
@@ -75,12 +75,12 @@ class RampClient final : public KvClient {
  private:
   /// Valid until the next get.
   std::span<const kv::Got> get(std::span<const std::string_view> keys, std::size_t value_bytes) {
-    const auto got = session_->session().get_all(keys, patience());
+    const auto got = session_->session().get_all(keys, deadline());
     check(got.status, "a get");
     check_values(got.value, value_bytes);
     return got.value;
   }
-  [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
+  [[nodiscard]] Deadline deadline() const { return fabric_.in(std::chrono::seconds(30)); }
 
   const Fabric& fabric_;
   std::unique_ptr<kv::SessionStack> session_;
@@ -96,16 +96,16 @@ class LockingClient final : public KvClient {
         session_(fabric, *requests_, number) {}
 
   void read(std::span<const std::string_view> keys, std::size_t value_bytes) override {
-    const auto got = session_.get_all(keys, patience());
+    const auto got = session_.get_all(keys, deadline());
     check(got.status, "a get");
     check_values(got.value, value_bytes);
   }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
-    check(session_.put_all(writes(keys, value), patience()), "a put");
+    check(session_.put_all(writes(keys, value), deadline()), "a put");
   }
   void modify(std::span<const std::string_view> keys, std::string_view value) override {
     check(session_.modify_all(
-              keys, [&](auto) { return writes(keys, value); }, patience()),
+              keys, [&](auto) { return writes(keys, value); }, deadline()),
           "a change");
   }
 
@@ -115,7 +115,7 @@ class LockingClient final : public KvClient {
     for (const std::string_view key : keys) made.push_back({key, value});
     return made;
   }
-  [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
+  [[nodiscard]] Deadline deadline() const { return fabric_.in(std::chrono::seconds(30)); }
 
   Fabric& fabric_;
   std::unique_ptr<Channel> channel_;
@@ -131,7 +131,7 @@ class Job {
     meet();
   }
 
-  void meet() { check(team_->barrier(patience()), "meeting"); }
+  void meet() { check(team_->barrier(deadline()), "meeting"); }
   [[nodiscard]] team::Team& team() { return *team_; }
   [[nodiscard]] team::Rank servers() const { return team_->size() - kFirstServer; }
   [[nodiscard]] bool serves() const { return team_->rank() >= kFirstServer; }
@@ -142,14 +142,14 @@ class Job {
   void end() {
     for (team::Rank server = kFirstServer; server < team_->size(); ++server) {
       const auto over = words_->of(server).word<ControlWord>(kOver);
-      const Outcome told = channel_->write_signal(over, 1, patience());
+      const Outcome told = channel_->write_signal(over, 1, deadline());
       check(told == Outcome::done || told == Outcome::peer_lost, "telling the servers that it is over");
     }
   }
   [[nodiscard]] std::vector<int> server_processes() {
     std::vector<int> processes;
     for (team::Rank server = kFirstServer; server < team_->size(); ++server) {
-      const auto pid = channel_->load(words_->of(server).word<ControlWord>(kPid), patience());
+      const auto pid = channel_->load(words_->of(server).word<ControlWord>(kPid), deadline());
       check(pid.status, "asking for a process's number");
       processes.push_back(static_cast<int>(pid.value));
     }
@@ -160,7 +160,7 @@ class Job {
   static constexpr std::uint64_t kOver = 0;
   static constexpr std::uint64_t kPid = 8;
 
-  [[nodiscard]] Deadline patience() const { return team_->fabric().in(std::chrono::seconds(30)); }
+  [[nodiscard]] Deadline deadline() const { return team_->fabric().in(std::chrono::seconds(30)); }
 
   std::unique_ptr<team::Team> team_ = team::join_team();
   std::unique_ptr<team::SymmetricRegion> words_;

@@ -56,9 +56,9 @@ std::uint32_t inode_of(int fd) {
 }
 
 // How long the node is waited for.
-class Patience {
+class TimeLimit {
  public:
-  explicit Patience(Duration patience) : end_ns_(coarse_now_ns() + in_ns(patience)) {}
+  explicit TimeLimit(Duration limit) : end_ns_(coarse_now_ns() + in_ns(limit)) {}
   /// Whether a wait that was broken off after time_limits::kSilenceLook goes on: not when another program has found the
   /// node silent meanwhile.
   [[nodiscard]] bool goes_on() const { return coarse_now_ns() < end_ns_ && !silence::is_noted(); }
@@ -69,7 +69,7 @@ class Patience {
 };
 
 // The connection, or -errno as its descriptor.
-Connection connect_to_node(const Patience& patience) {
+Connection connect_to_node(const TimeLimit& limit) {
   const long lowest = system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (lowest < 0) return {static_cast<int>(lowest)};
   const int fd = moved_high(static_cast<int>(lowest));
@@ -81,7 +81,7 @@ Connection connect_to_node(const Patience& patience) {
   long connected = 0;
   do {
     connected = system_call(SYS_connect, fd, &address, sizeof address);
-  } while (connected == -EAGAIN && patience.goes_on());
+  } while (connected == -EAGAIN && limit.goes_on());
   if (connected == 0) return {fd, inode_of(fd)};
   close_descriptor(fd);
   return {connected == -EAGAIN ? -ETIMEDOUT : static_cast<int>(connected)};
@@ -93,11 +93,11 @@ Connection take_idle(std::atomic<std::uint64_t>& place) {
   return taken.fd >= 0 && inode_of(taken.fd) == taken.inode ? taken : Connection{};
 }
 
-Connection take(const Patience& patience) {
+Connection take(const TimeLimit& limit) {
   for (auto& place : idle) {
     if (const Connection taken = take_idle(place); taken.fd >= 0) return taken;
   }
-  return connect_to_node(patience);
+  return connect_to_node(limit);
 }
 
 void give_back(Connection connection) {
@@ -110,24 +110,24 @@ void give_back(Connection connection) {
 }
 
 // 0 or -errno, as `receive`.
-int send(Connection connection, const node_socket::Request& request, int file, const Patience& patience) {
+int send(Connection connection, const node_socket::Request& request, int file, const TimeLimit& limit) {
   SocketPacket<1> packet(std::as_bytes(std::span(&request, 1)), std::span(&file, file >= 0 ? 1 : 0));
   long sent = 0;
   do {
     sent = system_call(SYS_sendmsg, connection.fd, packet.message(), MSG_NOSIGNAL);
-  } while (sent == -EINTR || (sent == -EAGAIN && patience.goes_on()));
+  } while (sent == -EINTR || (sent == -EAGAIN && limit.goes_on()));
   if (sent == sizeof request) return 0;
   return sent == -EAGAIN ? -ETIMEDOUT : -ECONNRESET;
 }
 
 // Takes one packet of exactly this size, and the descriptors that come with it.
 template <class Reply>
-int receive(Connection connection, Reply& reply, int (&descriptors)[2], const Patience& patience) {
+int receive(Connection connection, Reply& reply, int (&descriptors)[2], const TimeLimit& limit) {
   SocketPacket<2> packet(std::as_writable_bytes(std::span(&reply, 1)));
   long bytes = 0;
   do {
     bytes = system_call(SYS_recvmsg, connection.fd, packet.message(), MSG_CMSG_CLOEXEC);
-  } while ((bytes == -EINTR && !patience.is_over()) || (bytes == -EAGAIN && patience.goes_on()));
+  } while ((bytes == -EINTR && !limit.is_over()) || (bytes == -EAGAIN && limit.goes_on()));
   if (bytes < 0) return bytes == -EAGAIN || bytes == -EINTR ? -ETIMEDOUT : -ECONNRESET;
   static_assert(decltype(packet)::kRoom == std::extent_v<std::remove_reference_t<decltype(descriptors)>>);
   packet.take_descriptors([next = descriptors](int descriptor) mutable { *next++ = descriptor; });
@@ -148,12 +148,12 @@ struct Exchanged {
 };
 
 template <class Reply>
-Exchanged exchange(const node_socket::Request& request, int file, Reply& reply, int (&descriptors)[2], Duration limit) {
-  const Patience patience(limit);
-  const Connection connection = take(patience);
+Exchanged exchange(const node_socket::Request& request, int file, Reply& reply, int (&descriptors)[2], Duration longest) {
+  const TimeLimit limit(longest);
+  const Connection connection = take(limit);
   if (connection.fd < 0) return {connection.fd, note_loss(connection.fd)};
-  int error = send(connection, request, file, patience);
-  if (error == 0) error = receive(connection, reply, descriptors, patience);
+  int error = send(connection, request, file, limit);
+  if (error == 0) error = receive(connection, reply, descriptors, limit);
   if (error == 0) {
     give_back(connection);
     return {};

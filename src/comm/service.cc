@@ -245,7 +245,7 @@ Service::Standing Service::standing(const Copy& copy, std::size_t ahead) const {
   const auto of_rank = [&, number = finished_ + 1 + ahead](team::Rank rank) {
     const auto last = given_up_.find(rank);
     if (last == given_up_.end()) return Standing::good;
-    return number <= last->second ? Standing::given_up : Standing::doubtful;
+    return number <= last->second ? Standing::given_up : Standing::unanswered;
   };
   const std::optional<team::Rank> told = target_of(copy.notice);
   Standing worst = told ? of_rank(*told) : Standing::good;

@@ -85,9 +85,9 @@ class Service {
   bool do_own(Channel& channel, std::uint64_t last);
   void do_copies(Channel& channel, std::span<const Copy> copies);
   [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
-  /// The standing of the ranks that a copy has part in. doubtful: one of them did not answer its last copy. given_up:
+  /// The standing of the ranks that a copy has part in. unanswered: one of them did not answer its last copy. given_up:
   /// and this one was issued before that ended, so it is not tried.
-  enum class Standing : std::uint8_t { good, doubtful, given_up };
+  enum class Standing : std::uint8_t { good, unanswered, given_up };
   /// The standing of the copy that is next but `ahead`.
   [[nodiscard]] Standing standing(const Copy& copy, std::size_t ahead) const;
   void remove_first();

@@ -20,7 +20,7 @@ enum class SealKind : std::uint32_t {
   region = 0xfa51adc1,
   address = 0xfa51ade4,
   memory = 0xfa51ad41,
-  greeting = 0xfa51ad74,
+  hello = 0xfa51ad74,
 };
 
 [[nodiscard]] std::string seal(SealKind kind, std::string_view content);

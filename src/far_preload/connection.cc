@@ -59,9 +59,9 @@ DaemonPacket packet_of(DaemonPacketKind kind) {
 Descriptor connect_to_daemon(DaemonPacket& welcome) {
   Descriptor fd(system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
-  const timeval patience{far::time_limits::kDaemon.count(), 0};
-  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval timeout{far::time_limits::kDaemon.count(), 0};
+  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   const long connected = system_call(SYS_connect, fd.get(), &address, sizeof address);
   if (connected != 0) return Descriptor(connected);
   if (!receive(fd.get(), welcome) || welcome.kind != DaemonPacketKind::welcome) return Descriptor(-EPROTO);

@@ -45,7 +45,7 @@ void TeamStore::begin_to_serve() {
   inbox_ = transport_.open_inbox(*channel_);
   const kv::PartitionSettings settings{.partition = {partition(), options_.servers},
                                        .store = options_.store,
-                                       .patience = options_.patience,
+                                       .termination_timeout = options_.termination_timeout,
                                        .rules = options_.rules,
                                        .replica_rules = options_.replica_rules};
   server_ =

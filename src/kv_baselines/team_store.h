@@ -28,7 +28,8 @@ struct TeamStoreOptions {
   Transport transport = Transport::mailbox;
   kv::MailboxShape mailbox;
   kv::Waking waking = kv::Waking::doorbell;
-  Duration patience = std::chrono::seconds(1);   ///< with a client that was not heard of between prepare and commit
+  Duration termination_timeout =
+      std::chrono::seconds(1);                   ///< with a client that was not heard of between prepare and commit
   std::optional<kv::JournalSettings> journal{};  ///< of this rank, when it serves; none: nothing outlives it
   std::uint64_t ring_bytes = 8U << 20U;          ///< of what ships a server's changes to its standby
   kv::ShippingTimeouts shipping{};

@@ -10,29 +10,29 @@ class Device::Turn {
     MutexLock lock(device.mutex_);
     // Each turn ends by a deadline, so this one comes.
     device.returned_.wait(lock, [&device]() REQUIRES(device.mutex_) { return !device.free_.empty(); });
-    lane_ = std::move(device.free_.back());
+    io_ = std::move(device.free_.back());
     device.free_.pop_back();
   }
   ~Turn() {
     {
       const MutexLock lock(device_.mutex_);
-      device_.free_.push_back(std::move(lane_));  // it has room for all
+      device_.free_.push_back(std::move(io_));  // it has room for all
     }
     device_.returned_.notify_one();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  far::Lane* operator->() const noexcept { return lane_.get(); }
+  far::IoContext* operator->() const noexcept { return io_.get(); }
 
  private:
   Device& device_;
-  std::unique_ptr<far::Lane> lane_;
+  std::unique_ptr<far::IoContext> io_;
 };
 
 Device::Device(std::unique_ptr<far::Space> space) : space_(std::move(space)), written_(space_->bytes()) {
-  free_.reserve(kLanes);
-  while (free_.size() < kLanes) free_.push_back(space_->open_lane());
+  free_.reserve(kIoContexts);
+  while (free_.size() < kIoContexts) free_.push_back(space_->open_io());
 }
 
 far::Status Device::read(std::span<std::byte> into, std::uint64_t offset) {

@@ -1,10 +1,10 @@
 // device.h — a space of far memory as a block device: what nbdkit's requests come down to.
 //
-// A write is done when it is safe (as a Lane's is), whichever connection wrote it: a flush has nothing to do, and a
-// device may have any number of connections.
+// A write is done when it is safe (as an IoContext's is), whichever connection wrote it: a flush has nothing to do, and
+// a device may have any number of connections.
 //
-// A device allocates nothing for a request (its lanes' lists grow now and then). Thread safety: every call, from any
-// thread.
+// A device allocates nothing for a request (its I/O contexts' lists grow now and then). Thread safety: every call, from
+// any thread.
 #pragma once
 
 #include <cstddef>
@@ -36,17 +36,17 @@ class Device {
   [[nodiscard]] const WrittenBlocks& written() const noexcept { return written_; }
 
  private:
-  class Turn;  ///< with one of the lanes
+  class Turn;  ///< with one of the I/O contexts
 
   [[nodiscard]] Deadline deadline() const { return space_->fabric().in(far::time_limits::kDeviceRequest); }
 
-  static constexpr std::size_t kLanes = 16;  ///< requests that are under way at once
+  static constexpr std::size_t kIoContexts = 16;  ///< requests that are under way at once
 
   std::unique_ptr<far::Space> space_;
   WrittenBlocks written_;
   Mutex mutex_;
   ConditionVariable returned_;
-  std::vector<std::unique_ptr<far::Lane>> free_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<far::IoContext>> free_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside::nbd

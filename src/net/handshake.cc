@@ -5,7 +5,7 @@ namespace farside::net {
 namespace {
 
 Digest coordinator_proof(const Secret& secret, const Hello& hello, const Challenge& challenge) {
-  return secret.prove("farside coordinator", {wire_bytes(hello), wire_bytes(challenge.greeting)});
+  return secret.prove("farside coordinator", {wire_bytes(hello), wire_bytes(challenge.preamble)});
 }
 
 Digest member_proof(const Secret& secret, const Hello& hello, const Challenge& challenge, const Claim& claim) {
@@ -17,13 +17,13 @@ Digest member_proof(const Secret& secret, const Hello& hello, const Challenge& c
 
 Hello make_hello() {
   Hello hello;
-  hello.greeting.nonce = random_nonce();
+  hello.preamble.nonce = random_nonce();
   return hello;
 }
 
 Challenge make_challenge(const Secret& secret, const Hello& hello) {
   Challenge challenge;
-  challenge.greeting.nonce = random_nonce();
+  challenge.preamble.nonce = random_nonce();
   challenge.proof = coordinator_proof(secret, hello, challenge);
   return challenge;
 }

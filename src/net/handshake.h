@@ -23,21 +23,21 @@ namespace farside::net {
 /// (team/liveness.h, kv/protocol/lease.h).
 inline constexpr std::uint32_t kTeamProtocol = 9;
 
-struct Greeting {
+struct Preamble {
   std::array<char, 8> magic{'f', 'a', 'r', 's', 'i', 'd', 'e', '\n'};
   std::uint32_t protocol = kTeamProtocol;
   std::uint32_t reserved = 0;
   Nonce nonce{};
 
-  [[nodiscard]] bool is_farside() const { return magic == Greeting{}.magic; }
+  [[nodiscard]] bool is_farside() const { return magic == Preamble{}.magic; }
 };
 
 struct Hello {
-  Greeting greeting;
+  Preamble preamble;
 };
 
 struct Challenge {
-  Greeting greeting;
+  Preamble preamble;
   Digest proof{};
 };
 

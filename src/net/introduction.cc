@@ -43,10 +43,10 @@ Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secr
   const Hello hello = make_hello();
   write_all(socket, wire_bytes(hello), deadline);
   const auto challenge = read_message<Challenge>(socket, deadline);
-  if (!challenge.greeting.is_farside()) fail(what, "it does not speak farside", "check the address");
-  if (challenge.greeting.protocol != kTeamProtocol) {
+  if (!challenge.preamble.is_farside()) fail(what, "it does not speak farside", "check the address");
+  if (challenge.preamble.protocol != kTeamProtocol) {
     throw UsageError({what.tried, what.address,
-                      "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
+                      "it speaks protocol " + std::to_string(challenge.preamble.protocol) + " and this program " +
                           std::to_string(kTeamProtocol),
                       "use one version of farside everywhere"});
   }
@@ -96,11 +96,11 @@ Introduction::Refusal Introduction::take_messages(const Secret& secret, std::str
   if (!hello_) {
     hello_ = take<Hello>(received);
     if (!hello_) return {};
-    if (!hello_->greeting.is_farside()) return "it does not speak farside";
+    if (!hello_->preamble.is_farside()) return "it does not speak farside";
     challenge_ = make_challenge(secret, *hello_);
     send(wire_bytes(challenge_));
-    if (hello_->greeting.protocol != kTeamProtocol) {
-      return "it speaks protocol " + std::to_string(hello_->greeting.protocol);
+    if (hello_->preamble.protocol != kTeamProtocol) {
+      return "it speaks protocol " + std::to_string(hello_->preamble.protocol);
     }
   }
   const auto claim = take<Claim>(received);

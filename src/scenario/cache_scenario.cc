@@ -147,11 +147,11 @@ class Run {
   }
 
   // False when there was no answer in time.
-  bool read(Rank node, Channel& channel, std::uint64_t block, Duration patience) {
+  bool read(Rank node, Channel& channel, std::uint64_t block, Duration timeout) {
     const cache::BlockKey key = key_of(block);
     Source source(*this, node);
     note(node, "wants block " + std::to_string(block));
-    const cache::Acquired acquired = caches_[node]->acquire(channel, key, source, world_.fabric(node).in(patience));
+    const cache::Acquired acquired = caches_[node]->acquire(channel, key, source, world_.fabric(node).in(timeout));
     if (acquired.answer != cache::Acquired::Answer::here) return false;
     note(node, "has block " + std::to_string(block) + " in slot " + std::to_string(acquired.slot));
     check(node, channel, key, acquired);

@@ -29,9 +29,9 @@ std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, cons
   return fabric;
 }
 
-std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const net::Secret& secret,
+std::unique_ptr<Fabric> make_client_fabric(const ServiceHello& hello, const net::Secret& secret,
                                            std::span<const std::string> addresses) {
-  return make_fabric(greeting.mode, greeting.remote_peers, secret, addresses);
+  return make_fabric(hello.mode, hello.remote_peers, secret, addresses);
 }
 
 OwnBell::OwnBell(Fabric& fabric, PeerId self, const Region& region, std::uint64_t offset)

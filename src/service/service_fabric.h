@@ -21,7 +21,7 @@ namespace farside::service {
                                                           std::span<const std::string> listening);
 
 /// Makes a client's fabric, as the service that it reached has said. Services are found at `addresses`.
-[[nodiscard]] std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const net::Secret& secret,
+[[nodiscard]] std::unique_ptr<Fabric> make_client_fabric(const ServiceHello& hello, const net::Secret& secret,
                                                          std::span<const std::string> addresses);
 
 /// Rings as clients do, from inside the service.

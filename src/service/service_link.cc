@@ -65,14 +65,14 @@ bool may_answer_later(const Error& error, net::SetupClock::time_point end) {
   return net::SetupClock::now() >= end || dynamic_cast<const net::ClosedError*>(&error) != nullptr;
 }
 
-ServiceGreeting ServiceGreeting::of(Fabric& fabric, bool remote_peers) {
+ServiceHello ServiceHello::of(Fabric& fabric, bool remote_peers) {
   return {.version = FARSIDE_VERSION,
           .mode = fabric_mode_from_environment(),
           .remote_peers = remote_peers,
           .fabric = fabric.address()};
 }
 
-void ServiceGreeting::expect_compatible(const net::Introduced& what) const {
+void ServiceHello::expect_compatible(const net::Introduced& what) const {
   if (version != FARSIDE_VERSION) {
     throw Error({what.tried, what.address, "it uses farside " + version + " and this program " + FARSIDE_VERSION,
                  "install one version everywhere"});
@@ -83,15 +83,15 @@ void ServiceGreeting::expect_compatible(const net::Introduced& what) const {
   }
 }
 
-void ServiceGreeting::encode(Encoder& out) const { out.text(version).choice(mode).choice(remote_peers).text(fabric); }
+void ServiceHello::encode(Encoder& out) const { out.text(version).choice(mode).choice(remote_peers).text(fabric); }
 
-ServiceGreeting ServiceGreeting::decode(Decoder& in) {
-  ServiceGreeting greeting;
-  greeting.version = in.text();
-  greeting.mode = in.choice(FabricMode::ucx);
-  greeting.remote_peers = in.flag();
-  greeting.fabric = in.text();
-  return greeting;
+ServiceHello ServiceHello::decode(Decoder& in) {
+  ServiceHello hello;
+  hello.version = in.text();
+  hello.mode = in.choice(FabricMode::ucx);
+  hello.remote_peers = in.flag();
+  hello.fabric = in.text();
+  return hello;
 }
 
 }  // namespace farside::service

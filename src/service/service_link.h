@@ -97,19 +97,19 @@ template <class Link>
 }
 
 /// The description that each service gives of itself, for a client that is to reach its memory.
-struct ServiceGreeting {
+struct ServiceHello {
   std::string version;  ///< of farside
   FabricMode mode = FabricMode::automatic;
   bool remote_peers = false;  ///< clients of other hosts may come
   std::string fabric;         ///< its address there
 
-  /// Returns the greeting of this process.
-  [[nodiscard]] static ServiceGreeting of(Fabric& fabric, bool remote_peers);
+  /// Returns the hello of this process.
+  [[nodiscard]] static ServiceHello of(Fabric& fabric, bool remote_peers);
   /// Throws Error when this program cannot be a client of the service that said so.
   void expect_compatible(const net::Introduced& what) const;
 
   void encode(Encoder& out) const;
-  [[nodiscard]] static ServiceGreeting decode(Decoder& in);
+  [[nodiscard]] static ServiceHello decode(Decoder& in);
 };
 
 }  // namespace farside::service

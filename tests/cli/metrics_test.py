@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-import patience
+import waiting
 import pool
 import prometheus
 
@@ -38,7 +38,7 @@ class Nodes(unittest.TestCase):
             def is_read():  # once the file's times are old
                 self.read(0, file)
                 return self.count(0, "file") == 1
-            patience.wait_for(is_read, "the node does not read the file")
+            waiting.wait_for(is_read, "the node does not read the file")
             self.read(1, file)
         self.assertEqual((self.count(0, "memory"), self.count(1, "file"), self.count(1, "memory")), (0, 0, 1))
         self.assertGreater(self.values(1)['farside_cache_block_seconds_sum{from="memory"}'], 0)
@@ -53,7 +53,7 @@ class Nodes(unittest.TestCase):
     def test_tell_of_members_that_are_lost_and_return(self):
         self.assertEqual(self.values(0)["farside_team_members_lost_total"], 0)
         self.pool.kill_node(1)
-        patience.wait_for(lambda: self.values(0)["farside_team_members_returned_total"] == 1, "the node does not return")
+        waiting.wait_for(lambda: self.values(0)["farside_team_members_returned_total"] == 1, "the node does not return")
         self.assertEqual(self.values(0)["farside_team_members_lost_total"], 1)
 
 
@@ -68,7 +68,7 @@ class Far(pool.OnASharedPool):
             values = prometheus.parse(prometheus.fetch(page))
             self.assertGreater(values["farside_far_fault_seconds_count"], 0)
             self.assertGreater(values["farside_far_fault_seconds_sum"], 0)
-            process.communicate("\n", timeout=patience.PATIENCE_S)
+            process.communicate("\n", timeout=waiting.TIMEOUT_S)
         self.assertEqual(process.returncode, 0)
 
 
@@ -78,7 +78,7 @@ class Addresses(unittest.TestCase):
             for command in (["up"], ["far", "--local", "8M", "--", "true"]):
                 words = [command[0], "--metrics", "0.0.0.0:9150", *command[1:]]
                 ended = subprocess.run([os.environ["FARSIDE_COMMAND"], *words], capture_output=True, text=True, check=False,
-                                       env={**os.environ, "FARSIDE_RUNTIME_DIR": directory}, timeout=patience.PATIENCE_S)
+                                       env={**os.environ, "FARSIDE_RUNTIME_DIR": directory}, timeout=waiting.TIMEOUT_S)
                 self.assertIn("other machines could reach them", ended.stderr)
                 self.assertNotEqual(ended.returncode, 0)
 

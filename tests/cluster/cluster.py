@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import hosts
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "srun", "sbatch"]
 
@@ -73,4 +73,4 @@ class Cluster:
     def run(self, command, **environment):
         """`command`, as a user that is logged in on the first host and works in the shared directory."""
         environment = self.environment | environment
-        return self.hosts[0].run(command, directory=self.directory, env=environment, timeout=2 * PATIENCE_S)
+        return self.hosts[0].run(command, directory=self.directory, env=environment, timeout=2 * TIMEOUT_S)

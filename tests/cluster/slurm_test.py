@@ -10,7 +10,7 @@ import unittest
 import cluster
 import hosts
 import workbench
-from patience import wait_for
+from waiting import wait_for
 
 BIN = pathlib.Path(os.environ["FARSIDE_BIN"])
 MEMBER = os.environ["FARSIDE_MEMBER"]

@@ -36,13 +36,13 @@ TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
     for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
       std::uint64_t value = epoch + 1;
       for (const team::Rank rank : all) {
-        const auto arrival = counter.at(*seat.channel, rank, epoch, seat.patience());
+        const auto arrival = counter.at(*seat.channel, rank, epoch, seat.deadline());
         ASSERT_TRUE(arrival.status.done());
         (void)seat.comm.put(*seat.channel, memory->of(rank).span(place(epoch, me.index()), 8), LocalSpan(value),
                             arrival.notice);
       }
-      ASSERT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());  // `value` is used
-      ASSERT_TRUE(counter.wait(*seat.channel, epoch, me.count(), all, seat.patience()).done());
+      ASSERT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.deadline()).done());  // `value` is used
+      ASSERT_TRUE(counter.wait(*seat.channel, epoch, me.count(), all, seat.deadline()).done());
       for (const team::Rank rank : all) {
         ASSERT_EQ(memory->local().word<ControlWord>(place(epoch, rank)).load(), value) << "of rank " << rank;
       }
@@ -60,8 +60,8 @@ bool mixes_epochs(const comm::ArrivalRules& rules) {
     Seat seat(me);
     comm::Arrivals arrivals(seat.team, "arrivals", rules);
     const auto arrive = [&](std::uint64_t epoch) {
-      ASSERT_EQ(arrivals.await_open(*seat.channel, 0, epoch, seat.patience()), Outcome::done);
-      ASSERT_TRUE(seat.channel->add_signal(arrivals.word(0, epoch), 1, seat.patience()).done());
+      ASSERT_EQ(arrivals.await_open(*seat.channel, 0, epoch, seat.deadline()), Outcome::done);
+      ASSERT_TRUE(seat.channel->add_signal(arrivals.word(0, epoch), 1, seat.deadline()).done());
     };
     if (me.index() == 1) {
       arrive(0);
@@ -69,7 +69,7 @@ bool mixes_epochs(const comm::ArrivalRules& rules) {
     }
     me.barrier();
     if (me.index() == 0) {
-      const Deadline soon = rules.names_epochs ? seat.team.fabric().in(1ms) : seat.patience();
+      const Deadline soon = rules.names_epochs ? seat.team.fabric().in(1ms) : seat.deadline();
       *mixed = arrivals.wait(*seat.channel, 0, 2, {}, soon) == Outcome::done;
     }
     me.barrier();
@@ -78,8 +78,8 @@ bool mixes_epochs(const comm::ArrivalRules& rules) {
       arrive(1);
     }
     if (me.index() == 0 && !*mixed) {
-      EXPECT_EQ(arrivals.wait(*seat.channel, 0, 2, {}, seat.patience()), Outcome::done);
-      EXPECT_EQ(arrivals.wait(*seat.channel, 1, 2, {}, seat.patience()), Outcome::done);
+      EXPECT_EQ(arrivals.wait(*seat.channel, 0, 2, {}, seat.deadline()), Outcome::done);
+      EXPECT_EQ(arrivals.wait(*seat.channel, 1, 2, {}, seat.deadline()), Outcome::done);
     }
     seat.leave(me);
   });
@@ -100,16 +100,16 @@ TEST(ArrivalCounter, HasSendersWaitForAnEpochThatIsNotCountedYet) {
     const std::vector<team::Rank> sender{1};
     if (me.index() == 1) {
       for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
-        const auto arrival = counter.at(*seat.channel, 0, epoch, seat.patience());
+        const auto arrival = counter.at(*seat.channel, 0, epoch, seat.deadline());
         ASSERT_TRUE(arrival.status.done());
         (void)seat.comm.notify(*seat.channel, arrival.notice);
       }
       EXPECT_EQ(counter.at(*seat.channel, 0, 4, seat.team.fabric().in(5ms)).status.outcome, Outcome::timed_out);
       me.barrier();
-      EXPECT_TRUE(counter.at(*seat.channel, 0, 4, seat.patience()).status.done());
+      EXPECT_TRUE(counter.at(*seat.channel, 0, 4, seat.deadline()).status.done());
     } else {
       me.barrier();
-      EXPECT_TRUE(counter.wait(*seat.channel, 0, 1, sender, seat.patience()).done());
+      EXPECT_TRUE(counter.wait(*seat.channel, 0, 1, sender, seat.deadline()).done());
     }
     seat.leave(me);
   });
@@ -123,9 +123,9 @@ TEST(ArrivalCounter, RefusesWhatIsSuperfluous) {
     ArrivalCounter counter(seat.comm);
     const std::vector<team::Rank> sender{1};
     const auto send = [&](std::uint64_t epoch) {
-      const auto arrival = counter.at(*seat.channel, 0, epoch, seat.patience());
+      const auto arrival = counter.at(*seat.channel, 0, epoch, seat.deadline());
       ASSERT_TRUE(
-          seat.comm.wait(*seat.channel, seat.comm.notify(*seat.channel, arrival.notice), seat.patience()).done());
+          seat.comm.wait(*seat.channel, seat.comm.notify(*seat.channel, arrival.notice), seat.deadline()).done());
     };
     if (me.index() == 1) {
       send(0);
@@ -133,15 +133,15 @@ TEST(ArrivalCounter, RefusesWhatIsSuperfluous) {
     }
     me.barrier();
     if (me.index() == 0) {
-      EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, sender, seat.patience()), UsageError);
+      EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, sender, seat.deadline()), UsageError);
       for (const std::uint64_t epoch : {1, 5}) {
-        EXPECT_TRUE(counter.wait(*seat.channel, epoch, 0, sender, seat.patience()).done());
-        EXPECT_THROW((void)counter.wait(*seat.channel, epoch, 0, sender, seat.patience()), UsageError);
+        EXPECT_TRUE(counter.wait(*seat.channel, epoch, 0, sender, seat.deadline()).done());
+        EXPECT_THROW((void)counter.wait(*seat.channel, epoch, 0, sender, seat.deadline()), UsageError);
       }
     }
     me.barrier();
     if (me.index() == 1) {
-      EXPECT_THROW((void)counter.at(*seat.channel, 0, 5, seat.patience()), UsageError);
+      EXPECT_THROW((void)counter.at(*seat.channel, 0, 5, seat.deadline()), UsageError);
     }
     seat.leave(me);
   });
@@ -154,10 +154,10 @@ TEST(ArrivalCounter, IsAwaitedAgainWhereItsEndStayedUnknown) {
     comm::Arrivals arrivals(seat.team, "arrivals");
     InterposedChannel channel(seat.comm.open_channel());
     channel.end_each_with(Outcome::timed_out);
-    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.patience()), Outcome::timed_out);
+    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.deadline()), Outcome::timed_out);
     channel.end_each_with(Outcome::done);
-    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.patience()), Outcome::done);
-    EXPECT_THROW((void)arrivals.wait(channel, 0, 0, {}, seat.patience()), UsageError);
+    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.deadline()), Outcome::done);
+    EXPECT_THROW((void)arrivals.wait(channel, 0, 0, {}, seat.deadline()), UsageError);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -172,7 +172,7 @@ TEST(ArrivalCounter, NamesWhoDied) {
     if (me.index() == 2) ::raise(SIGKILL);
     if (me.index() == 0) {
       const std::vector<team::Rank> senders{1, 2};
-      const comm::Status status = counter.wait(*seat.channel, 0, 2, senders, seat.patience());
+      const comm::Status status = counter.wait(*seat.channel, 0, 2, senders, seat.deadline());
       EXPECT_EQ(status.outcome, Outcome::peer_lost);
       EXPECT_EQ(status.lost, 2u);
     }

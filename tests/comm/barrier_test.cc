@@ -30,10 +30,10 @@ TEST_P(BarrierSizes, EndsWhenAllHaveComeAndShowsWhatTheyWrote) {
     const auto memory = seat.team.allocate("words", 8 * std::uint64_t{me.count()});
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       for (team::Rank rank = 0; rank < me.count(); ++rank) {
-        ASSERT_EQ(seat.channel->store(memory->of(rank).word<ControlWord>(8 * me.index()), round, seat.patience()),
+        ASSERT_EQ(seat.channel->store(memory->of(rank).word<ControlWord>(8 * me.index()), round, seat.deadline()),
                   Outcome::done);
       }
-      ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+      ASSERT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
       for (team::Rank rank = 0; rank < me.count(); ++rank) {
         ASSERT_GE(memory->local().word<ControlWord>(8 * rank).load(), round) << "of rank " << rank;
       }
@@ -50,7 +50,7 @@ TEST(Barrier, HasEightUnderWay) {
     Barrier barrier(seat.comm);
     const auto begin_eight = [&] {
       for (std::uint64_t number = 1; number <= 8; ++number) {
-        const Barrier::Begun begun = barrier.begin(*seat.channel, seat.patience());
+        const Barrier::Begun begun = barrier.begin(*seat.channel, seat.deadline());
         ASSERT_TRUE(begun.status.done());
         ASSERT_EQ(begun.number, number);
       }
@@ -65,9 +65,9 @@ TEST(Barrier, HasEightUnderWay) {
       EXPECT_EQ(ninth.status.outcome, Outcome::timed_out);
       me.barrier();
     }
-    ASSERT_TRUE(barrier.wait(*seat.channel, 8, seat.patience()).done());
+    ASSERT_TRUE(barrier.wait(*seat.channel, 8, seat.deadline()).done());
     for (std::uint64_t number = 1; number <= 8; ++number) EXPECT_TRUE(barrier.ended(number));
-    EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    EXPECT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     seat.leave(me);
   });
   fleet.expect_success();
@@ -80,7 +80,7 @@ TEST(Barrier, IsOfAGroup) {
     const bool odd = me.index() % 2 == 1;
     Barrier barrier(seat.comm, odd ? std::vector<team::Rank>{1, 3} : std::vector<team::Rank>{0, 2, 4});
     if (odd) me.barrier();
-    for (int round = 0; round < 20; ++round) EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    for (int round = 0; round < 20; ++round) EXPECT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     if (!odd) me.barrier();
     seat.leave(me);
   });
@@ -98,10 +98,10 @@ TEST(Barrier, EndsWhileAllOthersAreStopped) {
     Seat seat(me);
     Barrier barrier(seat.comm);
     ASSERT_TRUE(me.index() != 0 || eventually([&] { return all_stopped->load(); }));
-    const Barrier::Begun mine = barrier.begin(*seat.channel, seat.patience());
+    const Barrier::Begun mine = barrier.begin(*seat.channel, seat.deadline());
     ASSERT_TRUE(mine.status.done());
     ++*begun;
-    ASSERT_TRUE(barrier.wait(*seat.channel, mine.number, seat.patience()).done());
+    ASSERT_TRUE(barrier.wait(*seat.channel, mine.number, seat.deadline()).done());
     if (me.index() == 0) *all_stopped = false;  // it has ended here: the test lets the others go on
     seat.leave(me);
   });
@@ -145,10 +145,10 @@ TEST(Barrier, EndsForThoseThatWaitWhileOthersLeave) {
     Barrier barrier(seat.comm);
     const bool is_last = seat.team.rank() == 2;
     if (is_last) before_the_last();
-    const Barrier::Begun begun = barrier.begin(channel, seat.patience());
+    const Barrier::Begun begun = barrier.begin(channel, seat.deadline());
     EXPECT_TRUE(begun.status.done());
     if (!is_last) before_the_last();
-    EXPECT_TRUE(barrier.wait(channel, begun.number, seat.patience()).done());
+    EXPECT_TRUE(barrier.wait(channel, begun.number, seat.deadline()).done());
   });
 }
 
@@ -159,9 +159,9 @@ TEST(Barrier, GivesItsResultToThoseThatWaitWhileOthersLeave) {
     const bool is_last = seat.team.rank() == 2;
     std::uint64_t sum = seat.team.rank() + 1;
     if (is_last) before_the_last();
-    comm::Collectives::Pending pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
+    comm::Collectives::Pending pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.deadline());
     if (!is_last) before_the_last();
-    EXPECT_TRUE(pending.end(channel, seat.patience()).done());
+    EXPECT_TRUE(pending.end(channel, seat.deadline()).done());
     EXPECT_EQ(sum, 6U);
   });
 }
@@ -174,9 +174,9 @@ TEST(Barrier, IsNotStoppedByAConnectionThatBreaks) {
     Seat seat(me);
     Barrier barrier(seat.comm);
     if (me.index() == 0) {
-      const Barrier::Begun begun = barrier.begin(*seat.channel, seat.patience());
+      const Barrier::Begun begun = barrier.begin(*seat.channel, seat.deadline());
       *first_has_begun = true;
-      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.patience()).done());
+      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.deadline()).done());
     } else {
       EXPECT_TRUE(eventually([&] { return first_has_begun->load(); }));
       InterposedChannel channel(seat.comm.open_channel());
@@ -186,7 +186,7 @@ TEST(Barrier, IsNotStoppedByAConnectionThatBreaks) {
         --breaks;
         return Outcome::link_lost;
       });
-      EXPECT_TRUE(barrier.pass(channel, seat.patience()).done());
+      EXPECT_TRUE(barrier.pass(channel, seat.deadline()).done());
     }
     me.barrier();
   });
@@ -199,10 +199,10 @@ TEST(Barrier, NamesWhoDied) {
   Fleet fleet(3, [&](Member& me) {
     Seat seat(me);
     Barrier barrier(seat.comm);
-    ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    ASSERT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const comm::Status status = barrier.pass(*seat.channel, seat.patience());
+    const comm::Status status = barrier.pass(*seat.channel, seat.deadline());
     EXPECT_EQ(status.outcome, Outcome::peer_lost);
     EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);
@@ -225,11 +225,11 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
     comm::Collectives group(seat.comm, members);
     std::uint64_t value = 1;
     const auto write_outside = [&] {
-      return seat.channel->write(memory->of(3).span(0, 8), LocalSpan(value), seat.patience());
+      return seat.channel->write(memory->of(3).span(0, 8), LocalSpan(value), seat.deadline());
     };
     if (me.index() == 0) {
       ASSERT_EQ(write_outside(), Outcome::done);
-      ASSERT_EQ(seat.channel->flush(3, seat.patience()), Outcome::done);
+      ASSERT_EQ(seat.channel->flush(3, seat.deadline()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 3) return (void)::pause();  // until it is killed
@@ -241,7 +241,7 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
       EXPECT_TRUE(eventually([&] { return !seat.team.alive(3); }));
     };
     if (me.index() == 0) lose_rank_3();
-    const comm::Status first = barrier.pass(*seat.channel, seat.patience());
+    const comm::Status first = barrier.pass(*seat.channel, seat.deadline());
     if (me.index() != 0) {
       EXPECT_TRUE(first.done());
     } else {
@@ -250,11 +250,11 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
       EXPECT_TRUE(first.outside);
     }
     for (unsigned more = 0; more < 20; ++more) {
-      ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+      ASSERT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     }
     for (const std::size_t elements : {1U, 200'000U}) {  // one meeting, and several rounds
       std::vector<double> values(elements, me.index() + 1.0);
-      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
+      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.deadline()).done());
       EXPECT_EQ(values.back(), 6.0);
     }
     survivors.leave_together(3);
@@ -303,16 +303,16 @@ TEST_P(BarrierOutside, DoesNotStopTheGroup) {
   if (!all_map_all()) GTEST_SKIP() << "elsewhere the service thread arrives, by a channel of its own";
   meet_beside_a_third(GetParam(), [&](Member& me, Seat& seat, Channel& channel, Barrier& barrier, auto& group) {
     for (unsigned round = 0; round < 10; ++round) {
-      const Barrier::Begun begun = barrier.begin(channel, seat.patience());
+      const Barrier::Begun begun = barrier.begin(channel, seat.deadline());
       EXPECT_TRUE(begun.status.done());
-      const comm::Status status = barrier.wait(*seat.channel, begun.number, seat.patience());
+      const comm::Status status = barrier.wait(*seat.channel, begun.number, seat.deadline());
       EXPECT_TRUE(barrier.ended(begun.number));
       EXPECT_EQ(status.outcome, me.index() == 0 ? GetParam() : Outcome::done);
       EXPECT_EQ(status.outside, me.index() == 0);
     }
     std::uint64_t sum = me.index() + 1;
-    auto pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
-    EXPECT_EQ(pending.end(*seat.channel, seat.patience()).outside, me.index() == 0);
+    auto pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.deadline());
+    EXPECT_EQ(pending.end(*seat.channel, seat.deadline()).outside, me.index() == 0);
     EXPECT_EQ(sum, 3U);
   });
 }

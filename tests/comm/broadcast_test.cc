@@ -16,7 +16,7 @@ constexpr std::uint64_t kData = 64;
 
 Outcome await_flag(Seat& seat, const team::SymmetricRegion& memory, std::uint64_t value) {
   const auto is_there = [value](std::uint64_t seen) { return seen == value; };
-  return seat.channel->wait_until(memory.local(), memory.local().word<ControlWord>(0), is_there, seat.patience());
+  return seat.channel->wait_until(memory.local(), memory.local().word<ControlWord>(0), is_there, seat.deadline());
 }
 
 std::vector<std::byte> bytes_at(const Region& memory, std::uint64_t bytes) {
@@ -46,7 +46,7 @@ TEST_P(BroadcastSizes, ReachAllWhoWantThem) {
       if (me.index() == 3) {
         const comm::Request sent = broadcast.send(*seat.channel, *memory, kData, source->of(1).span(kData, bytes),
                                                   {.offset = 0, .value = round});
-        EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
+        EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.deadline()).done());
       }
       if (!discards) {
         ASSERT_EQ(await_flag(seat, *memory, round), Outcome::done);
@@ -75,16 +75,16 @@ TEST(Broadcast, NamesWhoDiedAndReachesTheOthers) {
       do {  // until the death is known
         const comm::Request sent = broadcast.send(*seat.channel, *memory, kData, memory->of(0).span(kData, 8),
                                                   {.offset = 0, .value = ++number});
-        status = seat.comm.wait(*seat.channel, sent, seat.patience());
+        status = seat.comm.wait(*seat.channel, sent, seat.deadline());
       } while (status.done());
       EXPECT_EQ(status.outcome, Outcome::peer_lost);
       EXPECT_EQ(status.lost, 1u);
-      EXPECT_EQ(seat.channel->store(memory->of(2).word<ControlWord>(8), number, seat.patience()), Outcome::done);
-      EXPECT_EQ(seat.channel->flush(2, seat.patience()), Outcome::done);
+      EXPECT_EQ(seat.channel->store(memory->of(2).word<ControlWord>(8), number, seat.deadline()), Outcome::done);
+      EXPECT_EQ(seat.channel->flush(2, seat.deadline()), Outcome::done);
     } else {
       const auto last = memory->local().word<ControlWord>(8);
       const auto is_set = [](std::uint64_t value) { return value != 0; };
-      ASSERT_EQ(seat.channel->wait_until(memory->local(), last, is_set, seat.patience()), Outcome::done);
+      ASSERT_EQ(seat.channel->wait_until(memory->local(), last, is_set, seat.deadline()), Outcome::done);
       EXPECT_EQ(memory->local().word<ControlWord>(0).load(), last.load());
     }
     survivors.leave_together(2);
@@ -107,7 +107,7 @@ TEST(Broadcast, IsPassedOnByWhoSends) {
     const comm::Request sent =
         broadcast.send(*seat.channel, *memory, of(me.index()) + 8, source->of(me.index()).span(0, kBytes),
                        {.offset = of(me.index()), .value = 1});
-    EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.deadline()).done());
     me.barrier();
     for (team::Rank rank = 0; rank < me.count(); ++rank) {
       EXPECT_EQ(memory->local().word<ControlWord>(of(rank)).load(), 1u);
@@ -133,7 +133,7 @@ TEST(Broadcast, NamesWhoDidNotPassItOn) {
     const auto send = [&](std::uint64_t place) {
       const comm::Request sent = broadcast.send(*seat.channel, *memory, place + 8, source->of(0).span(0, kBytes),
                                                 {.offset = place, .value = 1});
-      return seat.comm.wait(*seat.channel, sent, seat.patience());
+      return seat.comm.wait(*seat.channel, sent, seat.deadline());
     };
     if (me.index() == 0) {
       comm::Status status;
@@ -144,7 +144,7 @@ TEST(Broadcast, NamesWhoDidNotPassItOn) {
     } else {
       const auto signal = memory->local().word<ControlWord>(kBytes + 8);
       const auto is_set = [](std::uint64_t value) { return value != 0; };
-      EXPECT_EQ(seat.channel->wait_until(memory->local(), signal, is_set, seat.patience()), Outcome::done);
+      EXPECT_EQ(seat.channel->wait_until(memory->local(), signal, is_set, seat.deadline()), Outcome::done);
     }
     survivors.leave_together(6);
   });

@@ -59,7 +59,7 @@ TEST_P(Collective, AllReduceGivesEachRankTheResult) {
       using T = decltype(zero);
       ++round;
       std::vector<T> values = values_of<T>(me.index(), GetParam().elements, round);
-      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience(), combine).done());
+      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.deadline(), combine).done());
       EXPECT_EQ(values, reduced_one_by_one<T>(GetParam(), round, combine)) << "round " << round;
     };
     expect_reduced(std::int64_t{}, std::plus<>());
@@ -83,7 +83,7 @@ TEST_P(Collective, ReduceGivesTheRootTheResultAndLeavesTheOthersAlone) {
     Collectives group(seat.comm);
     for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
       std::vector<double> values = values_of<double>(me.index(), GetParam().elements, root);
-      ASSERT_TRUE(group.reduce(*seat.channel, root, std::span(values), seat.patience()).done());
+      ASSERT_TRUE(group.reduce(*seat.channel, root, std::span(values), seat.deadline()).done());
       EXPECT_EQ(values, me.index() == root ? reduced_one_by_one<double>(GetParam(), root, std::plus<>())
                                            : values_of<double>(me.index(), GetParam().elements, root));
     }
@@ -100,7 +100,7 @@ TEST_P(Collective, AllGatherOrdersTheValuesByRank) {
     for (std::size_t round = 0; round < 3; ++round) {
       std::vector<std::uint32_t> mine = values_of<std::uint32_t>(me.index(), elements, round);
       std::vector<std::uint32_t> all(me.count() * elements);
-      ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.patience()).done());
+      ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.deadline()).done());
       for (Rank rank = 0; rank < me.count(); ++rank) {
         const std::span<const std::uint32_t> of_rank = std::span(all).subspan(rank * elements, elements);
         EXPECT_TRUE(std::ranges::equal(of_rank, values_of<std::uint32_t>(rank, elements, round))) << "of rank " << rank;
@@ -117,7 +117,7 @@ TEST_P(Collective, BroadcastGivesAllWhatTheRootHas) {
     Collectives group(seat.comm);
     for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
       std::vector<std::uint16_t> values = values_of<std::uint16_t>(me.index(), GetParam().elements, root);
-      ASSERT_TRUE(group.broadcast(*seat.channel, root, values, seat.patience()).done());
+      ASSERT_TRUE(group.broadcast(*seat.channel, root, values, seat.deadline()).done());
       EXPECT_EQ(values, values_of<std::uint16_t>(root, GetParam().elements, root)) << "from " << root;
     }
     seat.leave(me);
@@ -133,7 +133,7 @@ TEST_P(Collective, ScatterGivesEachItsPieceOfWhatTheRootHas) {
     for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
       const auto all = values_of<double>(root, me.index() == root ? me.count() * elements : 0, 5);
       std::vector<double> mine(elements);
-      ASSERT_TRUE(group.scatter(*seat.channel, root, all, mine, seat.patience()).done());
+      ASSERT_TRUE(group.scatter(*seat.channel, root, all, mine, seat.deadline()).done());
       const auto of_root = values_of<double>(root, me.count() * elements, 5);
       EXPECT_TRUE(std::ranges::equal(mine, std::span(of_root).subspan(me.index() * elements, elements)));
     }
@@ -149,7 +149,7 @@ TEST_P(Collective, GatherGivesTheRootAllPieces) {
     for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
       const auto mine = values_of<std::int32_t>(me.index(), GetParam().elements, root);
       std::vector<std::int32_t> all(me.index() == root ? me.count() * GetParam().elements : 0);
-      ASSERT_TRUE(group.gather(*seat.channel, root, mine, all, seat.patience()).done());
+      ASSERT_TRUE(group.gather(*seat.channel, root, mine, all, seat.deadline()).done());
       std::vector<std::int32_t> expected;
       for (Rank rank = 0; me.index() == root && rank < me.count(); ++rank) {
         const auto values = values_of<std::int32_t>(rank, GetParam().elements, root);
@@ -175,10 +175,10 @@ TEST_P(Collective, AllGatherTakesDifferentLengths) {
     }
     const auto mine = values_of<std::uint32_t>(me.index(), lengths[me.index()], 1);
     std::vector<std::uint32_t> all(expected.size());
-    ASSERT_TRUE(group.all_gather(*seat.channel, mine, lengths, all, seat.patience()).done());
+    ASSERT_TRUE(group.all_gather(*seat.channel, mine, lengths, all, seat.deadline()).done());
     EXPECT_EQ(all, expected);
     lengths[me.index()] += 1;
-    EXPECT_THROW((void)group.begin_all_gather(*seat.channel, mine, lengths, all, seat.patience()), UsageError);
+    EXPECT_THROW((void)group.begin_all_gather(*seat.channel, mine, lengths, all, seat.deadline()), UsageError);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -206,7 +206,7 @@ TEST_P(Collective, AllToAllTakesDifferentLengths) {
       from_each.push_back(got.size());
     }
     std::vector<std::uint64_t> into(expected.size());
-    ASSERT_TRUE(group.all_to_all(*seat.channel, from, to_each, into, from_each, seat.patience()).done());
+    ASSERT_TRUE(group.all_to_all(*seat.channel, from, to_each, into, from_each, seat.deadline()).done());
     EXPECT_EQ(into, expected);
     seat.leave(me);
   });
@@ -221,7 +221,7 @@ TEST_P(Collective, ReduceScatterGivesEachItsPieceOfTheResult) {
     const Shape whole{me.count(), me.count() * elements};
     const auto values = values_of<double>(me.index(), whole.elements, 3);
     std::vector<double> mine(elements);
-    ASSERT_TRUE(group.reduce_scatter(*seat.channel, values, mine, seat.patience()).done());
+    ASSERT_TRUE(group.reduce_scatter(*seat.channel, values, mine, seat.deadline()).done());
     const auto result = reduced_one_by_one<double>(whole, 3, std::plus<>());
     EXPECT_TRUE(std::ranges::equal(mine, std::span(result).subspan(me.index() * elements, elements)));
     EXPECT_EQ(values, values_of<double>(me.index(), whole.elements, 3));
@@ -237,12 +237,12 @@ TEST_P(Collective, ScansGiveEachWhatIsUpToIt) {
     const Shape before{me.index(), GetParam().elements};
     const Shape up_to{me.index() + 1, GetParam().elements};
     std::vector<double> values = values_of<double>(me.index(), GetParam().elements, 4);
-    ASSERT_TRUE(group.scan(*seat.channel, values, seat.patience()).done());
+    ASSERT_TRUE(group.scan(*seat.channel, values, seat.deadline()).done());
     EXPECT_EQ(values, reduced_one_by_one<double>(up_to, 4, std::plus<>()));
     // One that does not commute: the last rank's values.
     const auto last = [](std::uint32_t /*earlier*/, std::uint32_t later) { return later; };
     std::vector<std::uint32_t> others = values_of<std::uint32_t>(me.index(), GetParam().elements, 4);
-    ASSERT_TRUE(group.exclusive_scan(*seat.channel, others, seat.patience(), last).done());
+    ASSERT_TRUE(group.exclusive_scan(*seat.channel, others, seat.deadline(), last).done());
     EXPECT_EQ(others, me.index() == 0 ? values_of<std::uint32_t>(0, GetParam().elements, 4)
                                       : reduced_one_by_one<std::uint32_t>(before, 4, last));
     seat.leave(me);
@@ -263,7 +263,7 @@ TEST_P(Collective, AllToAllGivesEachItsPieces) {
       std::ranges::copy(values_of<std::uint64_t>(rank * 16 + me.index(), elements, 0), std::back_inserter(expected));
     }
     std::vector<std::uint64_t> into(from.size());
-    ASSERT_TRUE(group.all_to_all(*seat.channel, std::span(from), std::span(into), seat.patience()).done());
+    ASSERT_TRUE(group.all_to_all(*seat.channel, std::span(from), std::span(into), seat.deadline()).done());
     EXPECT_EQ(into, expected);
     seat.leave(me);
   });
@@ -281,7 +281,7 @@ TEST(Collectives, RoundTheSameWayEachTime) {
       for (std::uint64_t round = 0; round < kRounds; ++round) {
         std::vector<float> values(elements, 1.0F / static_cast<float>(3 + me.index() * me.index()));
         if (me.index() == 2) values.assign(elements, 1e8F);
-        ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
+        ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.deadline()).done());
         if (first.empty()) first = values;
         ASSERT_EQ(values, first);
       }
@@ -307,16 +307,16 @@ TEST(Collectives, HaveFourUnderWay) {
       std::vector<std::uint64_t> all(me.count());
       std::vector<std::uint64_t> swapped(me.count());
       std::vector<std::uint64_t> to_each(me.count(), me.index() + round);
-      auto summing = group.begin_all_reduce(*seat.channel, std::span(sum), seat.patience());
-      auto gathering = group.begin_all_gather(*seat.channel, std::span(mine), std::span(all), seat.patience());
-      auto comparing = group.begin_all_reduce(*seat.channel, std::span(greatest), seat.patience(), comm::Max());
-      auto swapping = group.begin_all_to_all(*seat.channel, std::span(to_each), std::span(swapped), seat.patience());
-      EXPECT_THROW((void)group.begin_all_reduce(*seat.channel, std::span(mine), seat.patience()), UsageError);
+      auto summing = group.begin_all_reduce(*seat.channel, std::span(sum), seat.deadline());
+      auto gathering = group.begin_all_gather(*seat.channel, std::span(mine), std::span(all), seat.deadline());
+      auto comparing = group.begin_all_reduce(*seat.channel, std::span(greatest), seat.deadline(), comm::Max());
+      auto swapping = group.begin_all_to_all(*seat.channel, std::span(to_each), std::span(swapped), seat.deadline());
+      EXPECT_THROW((void)group.begin_all_reduce(*seat.channel, std::span(mine), seat.deadline()), UsageError);
       EXPECT_TRUE(eventually([&] { return swapping.ended() && gathering.ended() && summing.ended(); }));
-      ASSERT_TRUE(swapping.end(*seat.channel, seat.patience()).done());
-      ASSERT_TRUE(gathering.end(*seat.channel, seat.patience()).done());
-      ASSERT_TRUE(summing.end(*seat.channel, seat.patience()).done());
-      ASSERT_TRUE(comparing.end(*seat.channel, seat.patience()).done());
+      ASSERT_TRUE(swapping.end(*seat.channel, seat.deadline()).done());
+      ASSERT_TRUE(gathering.end(*seat.channel, seat.deadline()).done());
+      ASSERT_TRUE(summing.end(*seat.channel, seat.deadline()).done());
+      ASSERT_TRUE(comparing.end(*seat.channel, seat.deadline()).done());
       const std::vector<std::uint64_t> expected{round, round + 1, round + 2};
       EXPECT_EQ(all, expected);
       EXPECT_EQ(swapped, expected);
@@ -337,19 +337,19 @@ TEST(Collectives, AreOfAGroup) {
     if (odd) me.barrier();
     for (int round = 0; round < 20; ++round) {
       std::vector<Rank> sum(3000, me.index());
-      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(sum), seat.patience()).done());
+      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(sum), seat.deadline()).done());
       ASSERT_EQ(sum, std::vector<Rank>(3000, odd ? 4 : 6));
     }
     if (!odd) me.barrier();
     std::vector<Rank> values{me.index()};
-    EXPECT_THROW((void)group.reduce(*seat.channel, odd ? 0 : 1, std::span(values), seat.patience()), UsageError);
+    EXPECT_THROW((void)group.reduce(*seat.channel, odd ? 0 : 1, std::span(values), seat.deadline()), UsageError);
     // An element goes in one piece.
     struct Large {
       std::array<std::uint64_t, std::size_t{1} << 20U> words;
     };
     std::vector<Large> large(1);
     const auto first = [](const Large& one, const Large&) { return one; };
-    EXPECT_THROW((void)group.all_reduce(*seat.channel, std::span(large), seat.patience(), first), UsageError);
+    EXPECT_THROW((void)group.all_reduce(*seat.channel, std::span(large), seat.deadline(), first), UsageError);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -362,10 +362,10 @@ TEST(Collectives, NameWhoDied) {
     Seat seat(me);
     std::vector<double> values(3000, 1.0);
     Collectives group(seat.comm);
-    ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
+    ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.deadline()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const comm::Status status = group.all_reduce(*seat.channel, std::span(values), seat.patience());
+    const comm::Status status = group.all_reduce(*seat.channel, std::span(values), seat.deadline());
     EXPECT_EQ(status.outcome, Outcome::peer_lost);
     EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);
@@ -385,7 +385,7 @@ TEST(Collectives, SendNothingFromFreedMemoryAfterATimeOut) {
     Collectives group(seat.comm);
     std::vector<std::uint64_t> mine(4000, me.index() + 1);
     std::vector<std::uint64_t> all(8000);
-    ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.patience()).done());
+    ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.deadline()).done());
     me.barrier();
     if (me.index() == 0) {
       *step = 1;
@@ -398,10 +398,10 @@ TEST(Collectives, SendNothingFromFreedMemoryAfterATimeOut) {
       std::ranges::fill(mine, 99);
       *step = 3;
       reach(4);
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.deadline()).done());
     } else {
       reach(4);
-      ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.patience()).done());
+      ASSERT_TRUE(group.all_gather(*seat.channel, std::span(mine), std::span(all), seat.deadline()).done());
       EXPECT_EQ(std::ranges::count(all, 1U), 4000);
     }
     me.barrier();

@@ -26,7 +26,7 @@ std::vector<std::byte> bytes_at(const team::SymmetricRegion& memory, std::uint64
 template <class Word>
 void await(Seat& seat, const team::SymmetricRegion& memory, std::uint64_t offset, std::uint64_t value) {
   const auto is_there = [value](std::uint64_t seen) { return seen >= value; };
-  ASSERT_EQ(seat.channel->wait_until(memory.local(), memory.local().word<Word>(offset), is_there, seat.patience()),
+  ASSERT_EQ(seat.channel->wait_until(memory.local(), memory.local().word<Word>(offset), is_there, seat.deadline()),
             Outcome::done);
 }
 
@@ -46,7 +46,7 @@ TEST_P(CopySizes, AreThereWhenTheSignalIs) {
         const comm::Request put =
             seat.comm.put(*seat.channel, other.span(kData, data.size()), LocalSpan(data.data(), data.size()),
                           comm::SetWord{other.word<ControlWord>(kFlag), round});
-        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.deadline()).done());
         EXPECT_TRUE(seat.comm.finished(put));
       } else {
         await<ControlWord>(seat, *memory, kFlag, round);
@@ -67,7 +67,7 @@ TEST_P(CopySizes, ComeBackWithGet) {
     std::vector<std::byte> data(GetParam());
     const comm::Request got = seat.comm.get(*seat.channel, LocalSpan(data.data(), data.size()),
                                             memory->of(1 - me.index()).span(kData, data.size()));
-    EXPECT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, got, seat.deadline()).done());
     EXPECT_EQ(data, pattern(GetParam(), 1 - me.index()));
     me.barrier();
   });
@@ -86,7 +86,7 @@ TEST_P(CopySizes, GoBetweenTwoOthers) {
       const comm::Request copied =
           seat.comm.copy(*seat.channel, to.span(kData, GetParam()), memory->of(0).span(kData, GetParam()),
                          comm::AddToWord{to.word<AtomicWord>(kCount), 1});
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.deadline()).done());
     }
     if (me.index() == 1) {
       await<AtomicWord>(seat, *memory, kCount, 1);
@@ -112,7 +112,7 @@ TEST_P(CopySizes, ReachMemoryThatWasMadeOnTheSpot) {
       const comm::Request copied =
           seat.comm.copy(*seat.channel, to->span(kData, GetParam()), from->span(kData, GetParam()),
                          comm::AddToWord{to->word<AtomicWord>(kCount), 1});
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.deadline()).done());
     }
     me.barrier();
     if (me.index() != 2) {
@@ -120,7 +120,7 @@ TEST_P(CopySizes, ReachMemoryThatWasMadeOnTheSpot) {
       std::vector<std::byte> got(GetParam());
       const comm::Request get =
           seat.comm.get(*seat.channel, LocalSpan(got.data(), got.size()), theirs->span(kData, got.size()));
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, get, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, get, seat.deadline()).done());
       EXPECT_EQ(got, pattern(GetParam(), 0));
       EXPECT_EQ(mine->word<AtomicWord>(kCount).load(), me.index());
     }
@@ -144,7 +144,7 @@ TEST(Copies, GoBetweenTwoWhoAreStopped) {
       ASSERT_TRUE(eventually([&] { return stopped->load(); }));
       const comm::Request copied =
           seat.comm.copy(*seat.channel, memory->of(1).span(kData, kBytes), memory->of(0).span(kData, kBytes));
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.deadline()).done());
       *stopped = false;
     }
     me.barrier();
@@ -171,7 +171,7 @@ TEST(Notices, OfSeveralAddUp) {
         std::uint64_t value = round;
         const comm::Request put = seat.comm.put(*seat.channel, to.span(kData + 8 * me.index(), 8), LocalSpan(value),
                                                 comm::AddToWord{to.word<AtomicWord>(kCount), 1});
-        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.deadline()).done());
       }
     } else {
       await<AtomicWord>(seat, *memory, kCount, kRounds * (me.count() - 1));
@@ -196,7 +196,7 @@ TEST(Requests, OfAllThatWasIssued) {
                           LocalSpan(data.data(), data.size()));
     }
     const comm::Request all = seat.comm.issued();
-    ASSERT_TRUE(seat.comm.wait(*seat.channel, all, seat.patience()).done());
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, all, seat.deadline()).done());
     EXPECT_TRUE(seat.comm.finished(all));
     me.barrier();
     EXPECT_EQ(bytes_at(*memory, kBytes), pattern(kBytes, 1 - me.index()));
@@ -218,7 +218,7 @@ TEST(Requests, NameWhoDied) {
       do {  // until the death is known
         const comm::Request put =
             seat.comm.put(*seat.channel, memory->of(1).span(kData, bytes), LocalSpan(data.data(), bytes));
-        status = seat.comm.wait(*seat.channel, put, seat.patience());
+        status = seat.comm.wait(*seat.channel, put, seat.deadline());
       } while (status.done());
       EXPECT_EQ(status.outcome, Outcome::peer_lost);
       EXPECT_EQ(status.lost, 1u);
@@ -239,7 +239,7 @@ TEST(Requests, FailThoughLaterOnesSucceed) {
       return seat.comm.put(*seat.channel, memory->of(to).span(kData, bytes), LocalSpan(data.data(), bytes));
     };
     const auto wait = [&](const comm::Request& request) {
-      return seat.comm.wait(*seat.channel, request, seat.patience());
+      return seat.comm.wait(*seat.channel, request, seat.deadline());
     };
     if (me.index() == 2) ::raise(SIGKILL);
     if (me.index() == 0) {

@@ -139,8 +139,8 @@ class Pair {
 
 // One thread has looked at how many rounds have ended; before it goes on, another one goes through that round and
 // offers place 1 in the next. What the first thread then offers, place 2, must not be what the destination gets.
-// `patience` is for the other thread, which may have to wait for the first one.
-void begin_at_once(Pair& pair, Duration patience) {
+// `timeout` is for the other thread, which may have to wait for the first one.
+void begin_at_once(Pair& pair, Duration timeout) {
   pair.word(kSource, 1).store(111);
   pair.word(kSource, 2).store(222);
   std::atomic<bool> other_is_through = false;
@@ -155,7 +155,7 @@ void begin_at_once(Pair& pair, Duration patience) {
   };
   pair.after_next_load(kSource, [&] {
     other = std::jthread(offer_twice);
-    const auto until = std::chrono::steady_clock::now() + patience;
+    const auto until = std::chrono::steady_clock::now() + timeout;
     while (!other_is_through && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   });
   const auto mine = pair.open(End::source);

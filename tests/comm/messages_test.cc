@@ -50,7 +50,7 @@ TEST(Messages, ArriveWhole) {
       const std::vector<std::byte> payload = pattern(bytes);
       for (team::Rank to = 0; to < me.count(); ++to) {
         const comm::Status sent =
-            messages.send(*seat.channel, to, {0, {me.index(), bytes, 2, 3, ~0ULL}, payload}, seat.patience());
+            messages.send(*seat.channel, to, {0, {me.index(), bytes, 2, 3, ~0ULL}, payload}, seat.deadline());
         EXPECT_TRUE(sent.done());
       }
     }
@@ -71,7 +71,7 @@ TEST(Messages, RunWhileTheProgramComputes) {
                                   [&](Messages::Call&) { ++answers; }});
     if (me.index() == 0) {
       for (std::uint64_t round = 1; round <= 20; ++round) {
-        ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
+        ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.deadline()).done());
         ASSERT_TRUE(reaches(answers, round));
       }
     }
@@ -111,7 +111,7 @@ TEST(Messages, FloodFromAllToAllArrivesInOrder) {
         {.places = 2, .payload_bytes = 8, .outbox = static_cast<std::uint32_t>(2 * kRanks * kEach)});
     for (std::uint64_t round = 1; round <= kEach; ++round) {
       for (team::Rank to = 0; to < kRanks; ++to) {
-        ASSERT_TRUE(messages.send(*seat.channel, to, {kAsk, {++sent[kAsk][to]}, {}}, seat.patience()).done());
+        ASSERT_TRUE(messages.send(*seat.channel, to, {kAsk, {++sent[kAsk][to]}, {}}, seat.deadline()).done());
       }
     }
     EXPECT_TRUE(reaches(arrived, 3 * kRanks * kEach)) << arrived.load();
@@ -141,7 +141,7 @@ TEST(Messages, OfSeveralThreadsAllArrive) {
         threads.emplace_back([&, thread] {
           const auto channel = seat.comm.open_channel();
           for (std::uint64_t number = 1; number <= kEach; ++number) {
-            ASSERT_TRUE(messages.send(*channel, 1 - me.index(), {0, {thread, number}, {}}, seat.patience()).done());
+            ASSERT_TRUE(messages.send(*channel, 1 - me.index(), {0, {thread, number}, {}}, seat.deadline()).done());
           }
         });
       }
@@ -179,7 +179,7 @@ TEST(Messages, WaitForRoomUntilTheDeadline) {
       EXPECT_EQ(status.outcome, Outcome::timed_out);
       EXPECT_GT(number, kPlaces);
       *gate = true;
-      ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {number}, {}}, seat.patience()).done());
+      ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {number}, {}}, seat.deadline()).done());
       me.exchange(std::to_string(number));
     } else {
       const std::uint64_t last = std::stoull(me.exchange({})[0]);
@@ -208,7 +208,7 @@ TEST(Messages, TellAHandlerWhenTheOutboxIsFull) {
                        [&](Messages::Call&) { ++arrived; }},
                       {.places = kPlaces, .payload_bytes = 8, .outbox = kOutbox});
     if (me.index() == 0) {
-      ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
+      ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.deadline()).done());
       EXPECT_TRUE(reaches(arrived, kPlaces + kOutbox));
     }
     me.barrier();
@@ -229,7 +229,7 @@ TEST(Messages, GoOnAfterAHandlerThatThrows) {
                                   },  // no such handler
                                   [&](Messages::Call&) { ++arrived; }});
     for (std::uint32_t handler = 0; handler < 3; ++handler) {
-      ASSERT_TRUE(messages.send(*seat.channel, 1 - me.index(), {handler, {}, {}}, seat.patience()).done());
+      ASSERT_TRUE(messages.send(*seat.channel, 1 - me.index(), {handler, {}, {}}, seat.deadline()).done());
     }
     EXPECT_TRUE(reaches(arrived, 1));
     EXPECT_TRUE(eventually([&] { return messages.counters().delivered == 3; }));
@@ -247,7 +247,7 @@ TEST(Messages, AreRefusedToAnUnknownRankAndWhenTooLarge) {
     const std::vector<std::byte> large(9);
     const auto error_of = [&](team::Rank to, const Messages::Message& message) -> std::string {
       try {
-        (void)messages.send(*seat.channel, to, message, seat.patience());
+        (void)messages.send(*seat.channel, to, message, seat.deadline());
       } catch (const UsageError& error) {
         return error.what();
       }
@@ -277,11 +277,11 @@ TEST(Messages, NameWhoDiedAndGoOnAmongTheLiving) {
     if (me.index() == 0) {
       comm::Status status;
       for (int number = 0; number < 4; ++number) {  // as many as the ring and the outbox take in any case
-        ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
+        ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.deadline()).done());
       }
       *gate = true;
       do {
-        status = messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience());
+        status = messages.send(*seat.channel, 1, {0, {}, {}}, seat.deadline());
       } while (status.done());
       EXPECT_EQ(status.outcome, Outcome::peer_lost);
       EXPECT_EQ(status.lost, 1u);
@@ -289,7 +289,7 @@ TEST(Messages, NameWhoDiedAndGoOnAmongTheLiving) {
     if (me.index() == 1) std::this_thread::sleep_for(std::chrono::minutes(1));  // dies in its handler
     const team::Rank other = 2 - me.index();
     for (int number = 0; number < 50; ++number) {
-      ASSERT_TRUE(messages.send(*seat.channel, other, {1, {}, {}}, seat.patience()).done());
+      ASSERT_TRUE(messages.send(*seat.channel, other, {1, {}, {}}, seat.deadline()).done());
     }
     EXPECT_TRUE(reaches(arrived, 50));
     survivors.leave_together(2);

@@ -37,11 +37,11 @@ TEST(Parts, CarryAColumnAndThenTheNotice) {
     auto parts = comm::strided({&other, at(0, 3), 8 * kColumns}, {column.data(), 8}, 8, kRows);
     const comm::Request sent =
         seat.comm.put(*seat.channel, std::move(parts), comm::SetWord{other.word<ControlWord>(kFlag), 1});
-    ASSERT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, sent, seat.deadline()).done());
 
     const auto flag = memory->local().word<ControlWord>(kFlag);
     const auto is_set = [](std::uint64_t value) { return value == 1; };
-    ASSERT_EQ(seat.channel->wait_until(memory->local(), flag, is_set, seat.patience()), Outcome::done);
+    ASSERT_EQ(seat.channel->wait_until(memory->local(), flag, is_set, seat.deadline()), Outcome::done);
     for (std::uint64_t row = 0; row < kRows; ++row) {
       for (std::uint64_t column_at = 0; column_at < kColumns; ++column_at) {
         const std::uint64_t expected = column_at == 3 ? 1000 * (2 - me.index()) + row : 0;
@@ -52,7 +52,7 @@ TEST(Parts, CarryAColumnAndThenTheNotice) {
     std::vector<std::uint64_t> back(kRows);
     const comm::Request got =
         seat.comm.get(*seat.channel, comm::strided({&other, at(0, 3), 8 * kColumns}, {back.data(), 8}, 8, kRows));
-    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.deadline()).done());
     EXPECT_EQ(back, column);
     seat.leave(me);
   });
@@ -76,7 +76,7 @@ TEST(Parts, GoWhereAnIndexSays) {
       parts.insert(parts.end(), of_rank.begin(), of_rank.end());
     }
     const comm::Request got = seat.comm.get(*seat.channel, std::move(parts));
-    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.deadline()).done());
     const std::vector<std::uint64_t> expected{99, 0, 7, 7, 1099, 1000, 1007, 1007, 2099, 2000, 2007, 2007};
     EXPECT_EQ(found, expected);
     EXPECT_ANY_THROW((void)comm::indexed(memory->of(0), kData, std::vector<std::uint64_t>{100}, std::span(found)));
@@ -99,7 +99,7 @@ TEST(Parts, NameWhoDied) {
       for (team::Rank rank = 0; rank < me.count(); ++rank)
         parts.push_back({memory->of(rank).span(kData, 8), LocalSpan(value)});
       const comm::Request put = seat.comm.put(*seat.channel, std::move(parts));
-      status = seat.comm.wait(*seat.channel, put, seat.patience());
+      status = seat.comm.wait(*seat.channel, put, seat.deadline());
     } while (status.done());
     EXPECT_EQ(status.outcome, Outcome::peer_lost);
     EXPECT_EQ(status.lost, 2u);
@@ -117,16 +117,16 @@ TEST(Atomics, AddUp) {
     const auto memory = seat.team.allocate("numbers", 24);
     const auto word = [&](std::uint64_t offset) { return memory->of(0).word<AtomicWord>(offset); };
     for (int time = 0; time < kTimes; ++time) {
-      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{-3}, seat.patience()).status.done());
-      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(8), 0.5, seat.patience()).status.done());
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{-3}, seat.deadline()).status.done());
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(8), 0.5, seat.deadline()).status.done());
       const auto greatest = [&](std::uint64_t old) { return std::max<std::uint64_t>(old, me.index() * 100 + time); };
       ASSERT_TRUE(
-          seat.comm.fetch_update<std::uint64_t>(*seat.channel, word(16), greatest, seat.patience()).status.done());
+          seat.comm.fetch_update<std::uint64_t>(*seat.channel, word(16), greatest, seat.deadline()).status.done());
     }
     me.barrier();
-    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{0}, seat.patience()).value, -3 * kTimes * 4);
-    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(8), 0.0, seat.patience()).value, 0.5 * kTimes * 4);
-    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(16), std::uint64_t{0}, seat.patience()).value, 300u + kTimes - 1);
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{0}, seat.deadline()).value, -3 * kTimes * 4);
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(8), 0.0, seat.deadline()).value, 0.5 * kTimes * 4);
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(16), std::uint64_t{0}, seat.deadline()).value, 300u + kTimes - 1);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -150,7 +150,7 @@ TEST(Traffic, IsCountedByPeer) {
       EXPECT_EQ(seat.comm.traffic(2).operations, 2u);
       EXPECT_EQ(seat.comm.traffic(2).bytes, 1010u);
       EXPECT_EQ(seat.comm.traffic(0).operations, 0u);
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());  // `data` is used
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.deadline()).done());  // `data` is used
     }
     seat.leave(me);
   });
@@ -217,11 +217,11 @@ TEST(Comm, RefusesWhatThereIsNot) {
     EXPECT_THROW(comm::Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = kMany}), UsageError);
     EXPECT_THROW(comm::Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = 1U << 20U}), UsageError);
     comm::ArrivalCounter counter(seat.comm);
-    EXPECT_THROW((void)counter.at(*seat.channel, 2, 0, seat.patience()), UsageError);
-    EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, std::vector<team::Rank>{2}, seat.patience()), UsageError);
+    EXPECT_THROW((void)counter.at(*seat.channel, 2, 0, seat.deadline()), UsageError);
+    EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, std::vector<team::Rank>{2}, seat.deadline()), UsageError);
     comm::Barrier barrier(seat.comm);
-    EXPECT_THROW((void)barrier.wait(*seat.channel, 0, seat.patience()), UsageError);
-    EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    EXPECT_THROW((void)barrier.wait(*seat.channel, 0, seat.deadline()), UsageError);
+    EXPECT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     seat.leave(me);
   });
   fleet.expect_success();

@@ -34,7 +34,7 @@ struct Table : Seat {
   }
   /// Waits for a use that fits.
   void expect_met(const Rendezvous::Ticket& ticket) {
-    const Rendezvous::Copied result = rendezvous.wait(*channel, ticket, patience());
+    const Rendezvous::Copied result = rendezvous.wait(*channel, ticket, deadline());
     ASSERT_TRUE(result.status.done());
     EXPECT_FALSE(result.sizes_differ);
     EXPECT_TRUE(rendezvous.ended(ticket));
@@ -126,7 +126,7 @@ TEST(Rendezvous, TellsBothThatSizesDiffer) {
     for (const std::uint64_t bytes : {16, 32}) {
       const auto ticket = me.index() == 0 ? table.rendezvous.offer(*table.channel, 0, 1, {0, 0, 32})
                                           : table.rendezvous.claim(*table.channel, 0, 0, {0, 0, bytes});
-      const Rendezvous::Copied result = table.rendezvous.wait(*table.channel, ticket, table.patience());
+      const Rendezvous::Copied result = table.rendezvous.wait(*table.channel, ticket, table.deadline());
       EXPECT_TRUE(result.status.done());
       EXPECT_EQ(result.sizes_differ, bytes != 32);
       table.expect_filled(0, 32, bytes == 32 ? 0 : me.index());
@@ -187,13 +187,13 @@ TEST(Rendezvous, IsWithdrawnOrMet) {
           if (me.index() == (first + turn) % 2) {
             const auto ticket = begin(first_offers == (turn == 0));
             EXPECT_EQ(table.wait_a_moment(ticket), Outcome::timed_out);
-            EXPECT_TRUE(table.rendezvous.withdraw(*table.channel, ticket, table.patience()));
+            EXPECT_TRUE(table.rendezvous.withdraw(*table.channel, ticket, table.deadline()));
           }
           me.barrier();
         }
         const auto ticket = begin(first_offers == (me.index() == first));
         table.expect_met(ticket);
-        EXPECT_FALSE(table.rendezvous.withdraw(*table.channel, ticket, table.patience()));
+        EXPECT_FALSE(table.rendezvous.withdraw(*table.channel, ticket, table.deadline()));
         me.barrier();
       }
     }
@@ -216,7 +216,7 @@ TEST(Rendezvous, MeetsWhoIsStopped) {
     std::optional<Rendezvous::Ticket> ticket;
     if (offers) {
       ticket = table.rendezvous.offer(*table.channel, 0, 1, {0, 0, kBytes});
-      ASSERT_TRUE(table.comm.wait(*table.channel, ticket->request, table.patience()).done());
+      ASSERT_TRUE(table.comm.wait(*table.channel, ticket->request, table.deadline()).done());
     }
     ++*ready;
     if (!offers) {
@@ -249,7 +249,7 @@ TEST(Rendezvous, NamesWhoDied) {
     const auto ticket = offers ? table.rendezvous.offer(*table.channel, 0, 1, {0, 0, 8})
                                : table.rendezvous.claim(*table.channel, 0, 1, {0, 0, 8});
     me.barrier();
-    const comm::Status status = table.rendezvous.wait(*table.channel, ticket, table.patience()).status;
+    const comm::Status status = table.rendezvous.wait(*table.channel, ticket, table.deadline()).status;
     EXPECT_EQ(status.outcome, Outcome::peer_lost);
     EXPECT_EQ(status.lost, 1u);
     survivors.leave_together(2);

@@ -24,11 +24,11 @@ struct Seat {
   /// Before memory goes: what a service thread has begun it may not have done with when others have all they waited
   /// for.
   void leave(Member& me) {
-    EXPECT_TRUE(comm.wait(*channel, comm.issued(), patience()).done());
+    EXPECT_TRUE(comm.wait(*channel, comm.issued(), deadline()).done());
     me.barrier();
   }
 
-  [[nodiscard]] Deadline patience() { return team.fabric().in(kTimeout); }
+  [[nodiscard]] Deadline deadline() { return team.fabric().in(kTimeout); }
 
   FleetTeam team;
   comm::Comm comm;

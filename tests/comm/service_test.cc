@@ -66,7 +66,7 @@ TEST(ServiceThread, GoesOnAfterATaskThatThrows) {
     });
     const auto wait_for = [&](const comm::Request& request) {
       const auto channel = seat.comm.open_channel();
-      return seat.comm.wait(*channel, request, seat.patience());
+      return seat.comm.wait(*channel, request, seat.deadline());
     };
     EXPECT_TRUE(wait_for(after).done());
     for (int round = 0; round < 2; ++round) {
@@ -93,12 +93,12 @@ TEST(ServiceThread, GoesOnAfterWorkOnARingThatThrows) {
     });
     seat.comm.on_ring([&](Channel&) { ++called; });
     for (unsigned round = 1; round <= 3; ++round) {
-      EXPECT_EQ(seat.comm.ring(*seat.channel, 0, seat.patience()), Outcome::done);
+      EXPECT_EQ(seat.comm.ring(*seat.channel, 0, seat.deadline()), Outcome::done);
       EXPECT_TRUE(eventually([&] { return threw >= round && called >= round; }));
     }
     const comm::Request task =
         seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Status{}; });
-    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.deadline()).done());
   });
   fleet.expect_success();
 }
@@ -114,13 +114,13 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
     const auto refuse = [](std::uint64_t, std::uint64_t) -> std::uint64_t { throw std::overflow_error("too large"); };
     std::vector<std::uint64_t> values(2);
     if (me.index() == 0) me.barrier();  // the other one has arrived
-    auto sum = group.begin_all_reduce(*seat.channel, std::span(values), seat.patience(), refuse);
+    auto sum = group.begin_all_reduce(*seat.channel, std::span(values), seat.deadline(), refuse);
     gate.open();
     if (me.index() == 0) {
-      EXPECT_EQ(thrown_text<std::overflow_error>([&] { (void)sum.end(*seat.channel, seat.patience()); }), "too large");
-      EXPECT_THROW((void)sum.end(*seat.channel, seat.patience()), std::overflow_error) << "when asked again";
+      EXPECT_EQ(thrown_text<std::overflow_error>([&] { (void)sum.end(*seat.channel, seat.deadline()); }), "too large");
+      EXPECT_THROW((void)sum.end(*seat.channel, seat.deadline()), std::overflow_error) << "when asked again";
     } else {
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.deadline()).done());
       me.barrier();
     }
     me.barrier();
@@ -130,7 +130,7 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
     }
     const comm::Request task =
         seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Status{}; });
-    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.deadline()).done());
     me.barrier();
   });
   fleet.expect_success();
@@ -171,14 +171,14 @@ TEST(AWaiter, MakesCopiesOfMappedMemoryItself) {
       const comm::Request first = put(0);
       const comm::Request second = put(1);
       const comm::Request third = put(2);
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, second, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, second, seat.deadline()).done());
       EXPECT_TRUE(seat.comm.finished(first));
       EXPECT_FALSE(seat.comm.finished(third));
       block->open();
       EXPECT_TRUE(eventually([&] { return seat.comm.finished(third); })) << "the service thread was not woken";
       std::vector<std::byte> seen(3 * kBytes);
       EXPECT_EQ(
-          seat.channel->read(LocalSpan(seen.data(), seen.size()), memory->of(1).span(0, seen.size()), seat.patience()),
+          seat.channel->read(LocalSpan(seen.data(), seen.size()), memory->of(1).span(0, seen.size()), seat.deadline()),
           Outcome::done);
       EXPECT_EQ(seen, std::vector<std::byte>(3 * kBytes, std::byte{7}));
     }
@@ -202,7 +202,7 @@ TEST(AWaiter, LeavesTasksToTheServiceThread) {
               Outcome::timed_out);
     EXPECT_FALSE(seat.comm.finished(put));
     gate.open();
-    EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.deadline()).done());
     me.barrier();
   });
   fleet.expect_success();
@@ -226,7 +226,7 @@ TEST(AWaiter, SharesTheQueueWithOthers) {
           const comm::Request put =
               seat.comm.put(*channel, target.span(64 + thread * kBytes, kBytes), LocalSpan(bytes.data(), bytes.size()),
                             comm::AddToWord{target.word<AtomicWord>(0), 1});
-          EXPECT_TRUE(seat.comm.wait(*channel, put, seat.patience()).done());
+          EXPECT_TRUE(seat.comm.wait(*channel, put, seat.deadline()).done());
         }
       });
     }
@@ -257,12 +257,12 @@ TEST(ServiceThread, RefusesToWaitForItself) {
       const auto channel = seat.comm.open_channel();
       put = seat.comm.put(*channel, memory->of(call.source()).span(0, bytes.size()),
                           LocalSpan(bytes.data(), bytes.size()));
-      begun = barrier.begin(*channel, seat.patience());
+      begun = barrier.begin(*channel, seat.deadline());
       std::vector<std::string> texts;
-      texts.push_back(thrown_text<UsageError>([&] { (void)seat.comm.wait(*channel, put, seat.patience()); }));
-      texts.push_back(thrown_text<UsageError>([&] { (void)barrier.wait(*channel, begun.number, seat.patience()); }));
+      texts.push_back(thrown_text<UsageError>([&] { (void)seat.comm.wait(*channel, put, seat.deadline()); }));
+      texts.push_back(thrown_text<UsageError>([&] { (void)barrier.wait(*channel, begun.number, seat.deadline()); }));
       texts.push_back(thrown_text<UsageError>([&] {
-        (void)messages.get()->send(*channel, call.source(), {0, {}, {}}, seat.patience());
+        (void)messages.get()->send(*channel, call.source(), {0, {}, {}}, seat.deadline());
       }));
       refusals.set_value(texts);
     };
@@ -275,11 +275,11 @@ TEST(ServiceThread, RefusesToWaitForItself) {
       EXPECT_THAT(texts[0], HasSubstr("service thread"));
       EXPECT_THAT(texts[1], HasSubstr("service thread"));
       EXPECT_THAT(texts[2], HasSubstr("Call"));
-      EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
-      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.deadline()).done());
+      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.deadline()).done());
     } else {
-      ASSERT_TRUE(of_this_rank.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
-      EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+      ASSERT_TRUE(of_this_rank.send(*seat.channel, 1, {0, {}, {}}, seat.deadline()).done());
+      EXPECT_TRUE(barrier.pass(*seat.channel, seat.deadline()).done());
     }
     seat.leave(me);
   });

@@ -11,7 +11,7 @@ import time
 import unittest
 
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 READS = pathlib.Path(__file__).with_name("python_reads.py")
 
@@ -34,7 +34,7 @@ class Failures(unittest.TestCase):
             capture_output=True,
             text=True,
             check=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             **options,
         )
 
@@ -62,7 +62,7 @@ class Failures(unittest.TestCase):
             node.send_signal(sent)
             if sent == signal.SIGKILL:
                 node.wait()
-            output, errors = program.communicate("go on\n", timeout=PATIENCE_S)
+            output, errors = program.communicate("go on\n", timeout=TIMEOUT_S)
         self.assertEqual((output, errors), (f"{self.digest}\n", ""))
 
     def test_reads_go_on_when_the_node_is_killed(self):
@@ -97,7 +97,7 @@ class Failures(unittest.TestCase):
             before = workbench.blocks_loaded(self.socket)
             read("binary")  # what the old node had is not taken for what the new one has
             self.assertGreater(workbench.blocks_loaded(self.socket), before)
-            _, errors = program.communicate(timeout=PATIENCE_S)
+            _, errors = program.communicate(timeout=TIMEOUT_S)
         self.assertEqual(errors, "")
 
     def test_without_a_node_there_is_one_warning(self):

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 FARSIDE = str(workbench.BIN / "farside")
 READS = str(pathlib.Path(__file__).with_name("python_reads.py"))
@@ -96,10 +96,10 @@ class PoolFailures(unittest.TestCase):
                 program.stdin.write("go on\n")
                 program.stdin.flush()
             for program in halves:
-                output, errors = program.communicate(timeout=PATIENCE_S)
+                output, errors = program.communicate(timeout=TIMEOUT_S)
                 self.assertEqual((program.returncode, output, errors), (0, self.digest + "\n", ""))
             for program, expected in whole:
-                output, _ = program.communicate(timeout=PATIENCE_S)
+                output, _ = program.communicate(timeout=TIMEOUT_S)
                 self.assertEqual((program.returncode, output), (0, expected))
         self.assertLessEqual(set(os.listdir(runtime)), {"pool.log"})  # no socket either
         self.assertEqual(processes_of(runtime), [])
@@ -122,7 +122,7 @@ class PoolFailures(unittest.TestCase):
 
     def test_a_file_system_hangs(self):
         """Its loads keep no program from the node's memory: from reaching the node, from learning what a file is, and
-        so from hits. A node that was blocked would have sent the program to the kernel after its patience."""
+        so from hits. A node that was blocked would have sent the program to the kernel after its time limit."""
         loads = 12  # more than a node does at once
         mount = self.directory / "mount"
         with contextlib.ExitStack() as stack:
@@ -158,7 +158,7 @@ class PoolFailures(unittest.TestCase):
                 programs.append(subprocess.Popen(["sha256sum", mount / "binary"], env=preloaded, **pipes))
                 stack.callback(programs[-1].kill)
             for program in programs:
-                output, errors = program.communicate(timeout=PATIENCE_S)
+                output, errors = program.communicate(timeout=TIMEOUT_S)
                 self.assertTrue(output.startswith(self.digest))
                 self.assertEqual(errors, "")  # the node is not given up
             self.assertGreaterEqual(self.status()["nodes"][0]["busy"], len(programs))
@@ -177,7 +177,7 @@ class PoolFailures(unittest.TestCase):
             stack.enter_context(workbench.counting_mount(self.files, mount))
             # The first read is the node's; that of the program itself, once it is told not to wait, does not hang.
             read = ["sha256sum", str(mount / "slow"), str(mount / "text")]
-            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=PATIENCE_S)
+            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=TIMEOUT_S)
             self.assertTrue(output.startswith(digest))
             self.assertEqual(errors, "")
             node = self.status()["nodes"][0]
@@ -186,7 +186,7 @@ class PoolFailures(unittest.TestCase):
             workbench.release_slow_read(mount)
             wait_for(lambda: self.status()["nodes"][0]["blocks"] > node["blocks"], "the slow load to end")
             before = self.status()["nodes"][0]["hit_bytes"]
-            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=PATIENCE_S)
+            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=TIMEOUT_S)
             self.assertTrue(output.startswith(digest))
             self.assertGreaterEqual(
                 self.status()["nodes"][0]["hit_bytes"] - before,
@@ -206,11 +206,11 @@ class PoolFailures(unittest.TestCase):
             lines = []
             for _ in range(8):
                 done = subprocess.run(
-                    ["sha256sum", self.file], env=preloaded, capture_output=True, text=True, timeout=PATIENCE_S
+                    ["sha256sum", self.file], env=preloaded, capture_output=True, text=True, timeout=TIMEOUT_S
                 )
                 self.assertTrue(done.stdout.startswith(self.digest))
                 lines += done.stderr.splitlines()
-            self.assertLess(time.monotonic() - start, PATIENCE_S)
+            self.assertLess(time.monotonic() - start, TIMEOUT_S)
             self.assertEqual(len(lines), 1, lines)
             self.assertIn("cannot reach the node", lines[0])
             os.kill(node, signal.SIGCONT)
@@ -236,7 +236,7 @@ class PoolFailures(unittest.TestCase):
             self.environment = os.environ | stack.enter_context(workbench.pool(self.directory / "run-kernel", nodes=1))
             for times in (1, 2):
                 program = self.exec_on("0", [sys.executable, "-c", read_each_way, str(self.file), str(fresh)])
-                _, errors = program.communicate(timeout=PATIENCE_S)
+                _, errors = program.communicate(timeout=TIMEOUT_S)
                 self.assertEqual((program.returncode, errors), (0, ""))
                 node = self.status()["nodes"][0]
                 counted = [node[name] for name in ("mappings", "mapped_bytes", "writable", "direct", "fresh")]
@@ -245,7 +245,7 @@ class PoolFailures(unittest.TestCase):
             shown = subprocess.check_output([FARSIDE, "status"], env=self.environment, text=True)
             self.assertIn("4 files with O_DIRECT, 2 files open for writing, 2 files that had just changed", shown)
             static = self.exec_on("0", [str(workbench.BIN / "static_cat"), str(self.files / "text")])
-            self.assertIn("linked statically", static.communicate(timeout=PATIENCE_S)[1])
+            self.assertIn("linked statically", static.communicate(timeout=TIMEOUT_S)[1])
 
     def test_what_the_node_leaves_to_the_kernel_is_counted(self):
         """It is asked once for a descriptor of a file that another process may write."""
@@ -253,7 +253,7 @@ class PoolFailures(unittest.TestCase):
             self.environment = os.environ | stack.enter_context(workbench.pool(self.directory / "run-around", nodes=1))
             stack.enter_context(open(self.file, "r+b"))
             for times in (1, 2):
-                output, errors = self.exec_on("0", ["sha256sum", str(self.file)]).communicate(timeout=PATIENCE_S)
+                output, errors = self.exec_on("0", ["sha256sum", str(self.file)]).communicate(timeout=TIMEOUT_S)
                 self.assertEqual((output.split()[0], errors), (self.digest, ""))
                 node = self.status()["nodes"][0]
                 self.assertEqual((node["around"], node["blocks"]), (times, 0))

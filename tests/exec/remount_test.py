@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 NODES = 2
 FILE = "file"
@@ -18,7 +18,7 @@ BYTES = 100_000
 
 def run(*command):
     subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL, capture_output=True,
-                   timeout=PATIENCE_S)
+                   timeout=TIMEOUT_S)
 
 
 def make_squashfs(source):
@@ -44,7 +44,7 @@ class CountingFs:
     @staticmethod
     def unmount(place):
         run("fusermount3", "-u", place)
-        CountingFs.processes.pop(place).wait(PATIENCE_S)
+        CountingFs.processes.pop(place).wait(TIMEOUT_S)
 
 
 class Squashfuse:
@@ -128,7 +128,7 @@ class Remounts(unittest.TestCase):
                     self.readers[node].ask(path.relative_to(self.directory))
                     self.assertEqual(self.readers[node].answer(), expected)
                     done = subprocess.run([*self.exec_on(node), "cat", path], env=os.environ | self.pool, text=True,
-                                          capture_output=True, timeout=PATIENCE_S, check=True)
+                                          capture_output=True, timeout=TIMEOUT_S, check=True)
                     self.assertEqual(done.stdout[:9], self.content[name][:9])
                     self.assertTrue(done.stdout == self.content[name])
 

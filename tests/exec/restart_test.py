@@ -8,7 +8,7 @@ import sys
 import unittest
 
 import workbench
-from patience import wait_for
+from waiting import wait_for
 
 NAMES = ("binary", "text", "almost", "database")
 NEW = "packed.gz"  # which no process has read before

@@ -5,7 +5,7 @@ import time
 import unittest
 
 import workbench
-from patience import wait_for
+from waiting import wait_for
 
 
 class Skew(unittest.TestCase):

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import workbench
-from patience import PATIENCE_S
+from waiting import TIMEOUT_S
 
 NODES = 2
 BYTES = 200_000
@@ -28,7 +28,7 @@ class Writer:
         assert self.program.stdout.readline().strip() == command.split()[0], command
 
     def end(self):
-        self.program.communicate(timeout=PATIENCE_S)
+        self.program.communicate(timeout=TIMEOUT_S)
 
 
 class Stores(unittest.TestCase):

@@ -17,14 +17,14 @@ TEST(Access, WriteIsSeenByOwnerAndByOthersAfterFlush) {
     const Mesh mesh = make_mesh(me, 4096);
     if (me.index() == 0) {
       std::array<char, 6> text{"hello"};
-      ASSERT_EQ(mesh.channel->write(mesh.at(1).span(100, 6), LocalSpan(text), mesh.patience()), Outcome::done);
-      ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->write(mesh.at(1).span(100, 6), LocalSpan(text), mesh.deadline()), Outcome::done);
+      ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
     }
     me.barrier();
     std::array<char, 6> text{};
     if (me.index() == 1) mesh.local->copy_out(100, std::as_writable_bytes(std::span(text)));
     if (me.index() != 1) {
-      ASSERT_EQ(mesh.channel->read(LocalSpan(text), mesh.at(1).span(100, 6), mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->read(LocalSpan(text), mesh.at(1).span(100, 6), mesh.deadline()), Outcome::done);
     }
     EXPECT_STREQ(text.data(), "hello");
     me.barrier();
@@ -43,11 +43,11 @@ TEST(Access, AtomicsReturnTheOldValue) {
     };
     for (unsigned turn = 0; turn < me.count(); ++turn) {
       if (turn == me.index()) {
-        run(mesh.channel->swap(word, 5, mesh.patience()), turn == 0 ? 0 : 9);
-        run(mesh.channel->fetch_add(word, 2, mesh.patience()), 5);
-        run(mesh.channel->compare_swap(word, 6, 1, mesh.patience()), 7);
-        run(mesh.channel->compare_swap(word, 7, 9, mesh.patience()), 7);
-        run(mesh.channel->load(word, mesh.patience()), 9);
+        run(mesh.channel->swap(word, 5, mesh.deadline()), turn == 0 ? 0 : 9);
+        run(mesh.channel->fetch_add(word, 2, mesh.deadline()), 5);
+        run(mesh.channel->compare_swap(word, 6, 1, mesh.deadline()), 7);
+        run(mesh.channel->compare_swap(word, 7, 9, mesh.deadline()), 7);
+        run(mesh.channel->load(word, mesh.deadline()), 9);
       }
       me.barrier();
     }
@@ -65,13 +65,13 @@ TEST(Access, BatchAwaitsAllOfIt) {
       Batch batch(*mesh.channel);
       batch.write(mesh.at(1).span(0, 8), LocalSpan(first));
       batch.fetch_add(mesh.at(1).word<AtomicWord>(64), 4, old);
-      ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
+      ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
       EXPECT_EQ(old, 0U);
-      ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
       std::array<std::uint64_t, 2> found{};
       batch.read(LocalSpan(found[0]), mesh.at(1).span(0, 8));
       batch.read(LocalSpan(found[1]), mesh.at(1).span(64, 8));
-      ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
+      ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
       EXPECT_EQ(found, (std::array<std::uint64_t, 2>{11, 4}));
     }
     me.barrier();
@@ -87,13 +87,13 @@ TEST(Access, SignalsWakeWaitersBothWays) {
     const auto ball = mesh.local->word<ControlWord>(0);
     for (std::uint64_t round = 1; round <= 1000; ++round) {
       const auto hit = [&] {
-        return mesh.channel->write_signal(mesh.at(other).word<ControlWord>(0), round, mesh.patience());
+        return mesh.channel->write_signal(mesh.at(other).word<ControlWord>(0), round, mesh.deadline());
       };
       if (me.index() == 0) {
         ASSERT_EQ(hit(), Outcome::done);
       }
       const auto came = [&](std::uint64_t value) { return value == round; };
-      ASSERT_EQ(mesh.channel->wait_until(*mesh.local, ball, came, mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->wait_until(*mesh.local, ball, came, mesh.deadline()), Outcome::done);
       if (me.index() == 1) {
         ASSERT_EQ(hit(), Outcome::done);
       }

@@ -300,7 +300,7 @@ TEST(DirectAccess, OfAKilledProcessIsNotItsChilds) {
     }
     ASSERT_TRUE(eventually([&] { return *child != 0; }));
     const Fd child_pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child->load(), 0)));
-    ASSERT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done);
+    ASSERT_EQ(mesh.fabric->revoke(1, mesh.deadline()), Outcome::done);
     *parent_is_dead = true;
     EXPECT_TRUE(waits_for_end(child_pidfd));
     EXPECT_EQ(mesh.local->word<ControlWord>(0).load(), 0U);

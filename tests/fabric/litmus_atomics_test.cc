@@ -25,13 +25,13 @@ TEST(Atomics, FetchAddGivesEveryNumberOnce) {
     const auto word = mesh.at(0).word<AtomicWord>(8);
     for (std::uint64_t i = 0; i < kEach; ++i) {
       const Result<std::uint64_t> old =
-          mesh.channel->fetch_add(word, written_in(1), mesh.patience());  // changes every byte
+          mesh.channel->fetch_add(word, written_in(1), mesh.deadline());  // changes every byte
       ASSERT_TRUE(old.done());
       ASSERT_LT(round_of(old.value), kAll);
       ++(*taken)[round_of(old.value)];
     }
     me.barrier();
-    EXPECT_EQ(mesh.channel->load(word, mesh.patience()).value, written_in(kAll));
+    EXPECT_EQ(mesh.channel->load(word, mesh.deadline()).value, written_in(kAll));
     me.barrier();
   });
   fleet.expect_success();
@@ -46,14 +46,14 @@ TEST(Atomics, CompareSwapLosesNoUpdate) {
     std::uint64_t expected = 0;
     for (std::uint64_t done = 0; done < kEach;) {
       const std::uint64_t next = expected + written_in(1);
-      const Result<std::uint64_t> old = mesh.channel->compare_swap(word, expected, next, mesh.patience());
+      const Result<std::uint64_t> old = mesh.channel->compare_swap(word, expected, next, mesh.deadline());
       ASSERT_TRUE(old.done());
       ASSERT_LE(round_of(old.value), kAll) << "torn";
       if (old.value == expected) ++done;
       expected = old.value == expected ? next : old.value;
     }
     me.barrier();
-    EXPECT_EQ(mesh.channel->load(word, mesh.patience()).value, written_in(kAll));
+    EXPECT_EQ(mesh.channel->load(word, mesh.deadline()).value, written_in(kAll));
     me.barrier();
   });
   fleet.expect_success();
@@ -68,13 +68,13 @@ TEST(Atomics, SwapKeepsEveryToken) {
     const auto word = mesh.at(0).word<AtomicWord>(8);
     std::uint64_t token = written_in(me.index() + 1);
     for (std::uint64_t i = 0; i < kEach; ++i) {
-      const Result<std::uint64_t> old = mesh.channel->swap(word, token, mesh.patience());
+      const Result<std::uint64_t> old = mesh.channel->swap(word, token, mesh.deadline());
       ASSERT_TRUE(old.done());
       token = old.value;
     }
     (*held)[me.index()] = token;
     me.barrier();
-    if (me.index() == 0) *left = mesh.channel->load(word, mesh.patience()).value;
+    if (me.index() == 0) *left = mesh.channel->load(word, mesh.deadline()).value;
     me.barrier();
   });
   fleet.expect_success();
@@ -94,15 +94,15 @@ void run_locked_counter(PeerId counter_at) {
     const auto counter = mesh.at(counter_at).word<ControlWord>(512);
     const std::uint64_t self = me.index() + 1;
     for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
-      look_until([&] { return mesh.channel->compare_swap(lock, 0, self, mesh.patience()).value == 0; });
-      const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.patience());
+      look_until([&] { return mesh.channel->compare_swap(lock, 0, self, mesh.deadline()).value == 0; });
+      const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.deadline());
       ASSERT_TRUE(before.done());
-      ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.patience()), Outcome::done);
-      ASSERT_EQ(mesh.channel->flush(counter_at, mesh.patience()), Outcome::done);
-      ASSERT_EQ(mesh.channel->compare_swap(lock, self, 0, mesh.patience()).value, self);
+      ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.deadline()), Outcome::done);
+      ASSERT_EQ(mesh.channel->flush(counter_at, mesh.deadline()), Outcome::done);
+      ASSERT_EQ(mesh.channel->compare_swap(lock, self, 0, mesh.deadline()).value, self);
     }
     me.barrier();
-    EXPECT_EQ(mesh.channel->load(counter, mesh.patience()).value, kMembers * kTurns);
+    EXPECT_EQ(mesh.channel->load(counter, mesh.deadline()).value, kMembers * kTurns);
     me.barrier();
   });
   fleet.expect_success();
@@ -121,12 +121,12 @@ TEST(Lock, CatchesIncrementsWithoutIt) {
   Fleet fleet(2, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     const auto counter = mesh.at(0).word<ControlWord>(512);
-    const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.patience());
+    const Result<std::uint64_t> before = mesh.channel->load(counter, mesh.deadline());
     me.barrier();
-    ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.patience()), Outcome::done);
-    ASSERT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    ASSERT_EQ(mesh.channel->store(counter, before.value + 1, mesh.deadline()), Outcome::done);
+    ASSERT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::done);
     me.barrier();
-    EXPECT_EQ(mesh.channel->load(counter, mesh.patience()).value, 1U);
+    EXPECT_EQ(mesh.channel->load(counter, mesh.deadline()).value, 1U);
     me.barrier();
   });
   fleet.expect_success();

@@ -23,7 +23,7 @@ constexpr std::uint64_t kRegionBytes = kData + kWords * 8;
 
 using Words = std::vector<std::uint64_t>;
 
-Outcome fence(const Mesh& mesh, PeerId peer) { return mesh.channel->fence(peer, mesh.patience()); }
+Outcome fence(const Mesh& mesh, PeerId peer) { return mesh.channel->fence(peer, mesh.deadline()); }
 
 /// Lets members of a fleet of `count` run `body` once a round, all at the same moment.
 void in_rounds(unsigned count, std::uint64_t rounds, std::uint64_t region_bytes,
@@ -63,9 +63,9 @@ TEST(SourceBuffer, IsFreeOnceTheWriteCompleted) {
                   Words source(words, written_in(round));
                   const LocalSpan span(source.data(), words * 8);
                   const auto place = mesh.at(1).span(kData, words * 8);
-                  ASSERT_EQ(mesh.channel->write(place, span, mesh.patience()), Outcome::done);
+                  ASSERT_EQ(mesh.channel->write(place, span, mesh.deadline()), Outcome::done);
                   std::ranges::fill(source, ~std::uint64_t{0});
-                  ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+                  ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
                 }
                 me.barrier();
                 if (me.index() == 1) {
@@ -86,8 +86,8 @@ TEST(Fence, KeepsLaterWritesOutOfEarlierReads) {
     batch.read(LocalSpan(found.data(), kWords * 8), place);
     ASSERT_EQ(fence(mesh, 1), Outcome::done);
     batch.write(place, LocalSpan(next.data(), kWords * 8));
-    ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
-    ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+    ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
+    ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
     ASSERT_EQ(std::ranges::count(found, written_in(round - 1)), static_cast<std::ptrdiff_t>(kWords));
   });
 }
@@ -105,13 +105,13 @@ TEST(Fence, PutsAtomicsBeforeLaterWrites) {
       batch.compare_swap(word(2), written_in(round - 1), written_in(round), old[2]);
       ASSERT_EQ(fence(mesh, 1), Outcome::done);
       batch.write(mesh.at(1).span(kFlag, 8), LocalSpan(flag));
-      ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
-      ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+      ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
+      ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
       for (const std::uint64_t of_one : old) ASSERT_EQ(of_one, written_in(round - 1));
     } else {
       wait_for_flag(mesh, round);
       for (std::uint64_t i = 0; i < 3; ++i) {
-        ASSERT_EQ(mesh.channel->load(word(i), mesh.patience()).value, written_in(round));
+        ASSERT_EQ(mesh.channel->load(word(i), mesh.deadline()).value, written_in(round));
       }
     }
   });
@@ -129,15 +129,15 @@ void run_three_targets(const std::function<Outcome(const Mesh&, Channel& flags)>
       }
       const std::unique_ptr<Channel> flags = mesh.fabric->open_channel();
       ASSERT_EQ(order(mesh, *flags), Outcome::done);
-      ASSERT_EQ(flags->store(mesh.at(1).word<ControlWord>(kFlag), written_in(round), mesh.patience()), Outcome::done);
-      ASSERT_EQ(flags->flush(1, mesh.patience()), Outcome::done);
-      ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
+      ASSERT_EQ(flags->store(mesh.at(1).word<ControlWord>(kFlag), written_in(round), mesh.deadline()), Outcome::done);
+      ASSERT_EQ(flags->flush(1, mesh.deadline()), Outcome::done);
+      ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
     } else if (me.index() == 1) {
       wait_for_flag(mesh, round);
       Words found(kWords);
       for (const PeerId at : {0U, 1U, 2U}) {
         const auto place = mesh.at(at).span(kData, kWords * 8);
-        ASSERT_EQ(mesh.channel->read(LocalSpan(found.data(), kWords * 8), place, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->read(LocalSpan(found.data(), kWords * 8), place, mesh.deadline()), Outcome::done);
         ASSERT_EQ(std::ranges::count(found, written_in(round)), static_cast<std::ptrdiff_t>(kWords)) << at;
       }
     }
@@ -146,12 +146,12 @@ void run_three_targets(const std::function<Outcome(const Mesh&, Channel& flags)>
 
 // Rule 2: flush_all covers every target, and what it covers is there before anything that another channel then posts.
 TEST(Flush, OfAllOrdersAcrossTargetsAndChannels) {
-  run_three_targets([](const Mesh& mesh, Channel&) { return mesh.channel->flush_all(mesh.patience()); });
+  run_three_targets([](const Mesh& mesh, Channel&) { return mesh.channel->flush_all(mesh.deadline()); });
 }
 
 TEST(Flush, OfEachOrdersAcrossTargetsAndChannels) {
   run_three_targets([](const Mesh& mesh, Channel&) {
-    return mesh.channel->flush_each(std::array<PeerId, 3>{0, 1, 2}, mesh.patience());
+    return mesh.channel->flush_each(std::array<PeerId, 3>{0, 1, 2}, mesh.deadline());
   });
 }
 
@@ -167,12 +167,12 @@ TEST(Signals, ToSeveralTargetsFollowWhatEachGot) {
                   batch.write(mesh.at(at).span(kData, kWords * 8), LocalSpan(data.data(), kWords * 8));
                   words.push_back(mesh.at(at).word<ControlWord>(kFlag));
                 }
-                ASSERT_EQ(mesh.channel->write_signals(words, written_in(round), mesh.patience()), Outcome::done);
-                ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
+                ASSERT_EQ(mesh.channel->write_signals(words, written_in(round), mesh.deadline()), Outcome::done);
+                ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
               } else {
                 const auto is_told = [round](std::uint64_t word) { return word == written_in(round); };
                 const auto flag = mesh.local->word<ControlWord>(kFlag);
-                ASSERT_EQ(mesh.channel->wait_until(*mesh.local, flag, is_told, mesh.patience()), Outcome::done);
+                ASSERT_EQ(mesh.channel->wait_until(*mesh.local, flag, is_told, mesh.deadline()), Outcome::done);
                 mesh.channel->local_fence();
                 ASSERT_EQ(others_than(mesh, round), 0);
               }
@@ -196,12 +196,12 @@ TEST(Revocation, EndsMegabytesUnderWay) {
                       LocalSpan(data.data() + part * kMany / 4, kMany * 2));
         }
         ++*writes;
-        written = batch.wait(mesh.patience());
+        written = batch.wait(mesh.deadline());
       }
       return;
     }
     ASSERT_TRUE(eventually([&] { return *writes >= 3; }));
-    ASSERT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done);
+    ASSERT_EQ(mesh.fabric->revoke(1, mesh.deadline()), Outcome::done);
     Words first(kMany);
     Words later(kMany);
     mesh.local->copy_out(0, std::as_writable_bytes(std::span(first)));

@@ -27,9 +27,9 @@ enum class Order {
 Outcome put_in_order(const Mesh& mesh, Order order, PeerId data_target) {
   switch (order) {
     case Order::none: return Outcome::done;
-    case Order::fence: return mesh.channel->fence(data_target, mesh.patience());
+    case Order::fence: return mesh.channel->fence(data_target, mesh.deadline());
     case Order::flush:
-    case Order::reversed: return mesh.channel->flush(data_target, mesh.patience());
+    case Order::reversed: return mesh.channel->flush(data_target, mesh.deadline());
   }
   return Outcome::done;
 }
@@ -93,7 +93,7 @@ struct MessagePassing {
     Batch batch(*mesh.channel);
     if (order == Order::reversed) {
       batch.write(flag_place, LocalSpan(flag));
-      ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
       look_until([&] { return stage.seen.strong + stage.seen.weak == 2 * round; });
       batch.write(data_place, data_span);
     } else {
@@ -101,9 +101,9 @@ struct MessagePassing {
       ASSERT_EQ(put_in_order(mesh, order, data_at), Outcome::done);
       batch.write(flag_place, LocalSpan(flag));
     }
-    ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
-    ASSERT_EQ(mesh.channel->flush(data_at, mesh.patience()), Outcome::done);
-    ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+    ASSERT_EQ(batch.wait(mesh.deadline()), Outcome::done);
+    ASSERT_EQ(mesh.channel->flush(data_at, mesh.deadline()), Outcome::done);
+    ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
   }
 
   void observe(Stage& stage, const Mesh& mesh, unsigned self, std::uint64_t round) const {
@@ -113,13 +113,13 @@ struct MessagePassing {
       mesh.channel->local_fence();
     } else {
       const auto flag = mesh.at(1).word<ControlWord>(kFlag);
-      look_until([&] { return mesh.channel->load(flag, mesh.patience()).value == written_in(round); });
+      look_until([&] { return mesh.channel->load(flag, mesh.deadline()).value == written_in(round); });
     }
     if (self == data_at) {
       mesh.local->copy_out(kData, std::as_writable_bytes(std::span(data)));
     } else {
       const auto place = mesh.at(data_at).span(kData, words * 8);
-      ASSERT_EQ(mesh.channel->read(LocalSpan(data.data(), words * 8), place, mesh.patience()), Outcome::done);
+      ASSERT_EQ(mesh.channel->read(LocalSpan(data.data(), words * 8), place, mesh.deadline()), Outcome::done);
     }
     note(stage.seen, data, round);
   }
@@ -204,8 +204,8 @@ TEST(BulkWrite, LastWordProvesNothingAboutTheRest) {
       std::vector<std::uint64_t> data(kWords, written_in(round));
       if (me.index() == 0) {
         const auto place = mesh.at(1).span(kData, kWords * 8);
-        ASSERT_EQ(mesh.channel->write(place, LocalSpan(data.data(), kWords * 8), mesh.patience()), Outcome::done);
-        ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->write(place, LocalSpan(data.data(), kWords * 8), mesh.deadline()), Outcome::done);
+        ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
       } else {
         const auto last = mesh.local->word<ControlWord>(kData + (kWords - 1) * 8);
         look_until([&] { return last.load() == written_in(round); });
@@ -234,9 +234,9 @@ TEST(BulkWrite, MayStoreAWordTwiceButInventsNothing) {
       if (me.index() == 0) {
         std::array<std::uint64_t, kWords> data{};
         data.fill(written_in(round));
-        ASSERT_EQ(mesh.channel->write(mesh.at(1).span(kData, sizeof data), LocalSpan(data), mesh.patience()),
+        ASSERT_EQ(mesh.channel->write(mesh.at(1).span(kData, sizeof data), LocalSpan(data), mesh.deadline()),
                   Outcome::done);
-        ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
       } else {
         look_until([&] { return middle.load() == written_in(round); });
         middle.store(written_in(kOwners | round));
@@ -278,12 +278,12 @@ TEST(ControlWords, AreNeverTorn) {
     look_until([&] {
       if (me.index() == 0) {
         const std::uint64_t round = ++progress->begun;
-        EXPECT_EQ(mesh.channel->store(word, written_in(round), mesh.patience()), Outcome::done);
-        const Outcome flushed = round % 16 == 0 ? mesh.channel->flush(1, mesh.patience()) : Outcome::done;
+        EXPECT_EQ(mesh.channel->store(word, written_in(round), mesh.deadline()), Outcome::done);
+        const Outcome flushed = round % 16 == 0 ? mesh.channel->flush(1, mesh.deadline()) : Outcome::done;
         EXPECT_EQ(flushed, Outcome::done);
       } else {
         const std::uint64_t found = me.index() == 1 ? mesh.local->word<ControlWord>(kFlag).load()
-                                                    : mesh.channel->load(word, mesh.patience()).value;
+                                                    : mesh.channel->load(word, mesh.deadline()).value;
         EXPECT_LE(round_of(found), progress->begun);
         if (found != std::exchange(last, found)) ++progress->changes.at(me.index());
       }
@@ -313,8 +313,8 @@ TEST(OwnersCopies, KeepEachWordWhole) {
     for (std::uint64_t round = 1; me.index() == 1 && round <= kRounds; ++round) {
       for (std::size_t at = 0; at < kWords; ++at) {
         const auto stored = mesh.at(0).word<ControlWord>(kStored + 8 * at);
-        EXPECT_EQ(mesh.channel->store(stored, written_in(round), mesh.patience()), Outcome::done);
-        const auto copied = mesh.channel->load(mesh.at(0).word<ControlWord>(kData + 8 * at), mesh.patience());
+        EXPECT_EQ(mesh.channel->store(stored, written_in(round), mesh.deadline()), Outcome::done);
+        const auto copied = mesh.channel->load(mesh.at(0).word<ControlWord>(kData + 8 * at), mesh.deadline());
         EXPECT_TRUE(copied.done() && is_whole(copied.value)) << std::hex << copied.value;
       }
     }
@@ -367,7 +367,7 @@ struct StoreBuffering {
   }
 
   static void reach(const Mesh& mesh, std::uint64_t round, Found::value_type& saw) {
-    const Deadline deadline = mesh.patience();
+    const Deadline deadline = mesh.deadline();
     for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
       ASSERT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(theirs(pair)), written_in(round), deadline),
                 Outcome::done);

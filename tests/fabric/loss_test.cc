@@ -61,29 +61,29 @@ TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
     if (me.index() == 0) {
       constexpr std::array<PeerId, 1> kPeers{kVictim};
       const auto never = [](std::uint64_t) { return false; };
-      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, never, mesh.patience(), kPeers), Outcome::peer_lost);
+      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, never, mesh.deadline(), kPeers), Outcome::peer_lost);
     } else {
       std::vector<std::byte> buffer(1 << 20);
       Outcome outcome = Outcome::done;
       while (outcome == Outcome::done || outcome == Outcome::link_lost) {
         const auto all = mesh.at(kVictim).span(0, buffer.size());
-        outcome = me.index() == 1 ? mesh.channel->read(LocalSpan(buffer.data(), buffer.size()), all, mesh.patience())
-                                  : mesh.channel->write(all, LocalSpan(buffer.data(), buffer.size()), mesh.patience());
-        if (me.index() == 2 && outcome == Outcome::done) outcome = mesh.channel->flush(kVictim, mesh.patience());
+        outcome = me.index() == 1 ? mesh.channel->read(LocalSpan(buffer.data(), buffer.size()), all, mesh.deadline())
+                                  : mesh.channel->write(all, LocalSpan(buffer.data(), buffer.size()), mesh.deadline());
+        if (me.index() == 2 && outcome == Outcome::done) outcome = mesh.channel->flush(kVictim, mesh.deadline());
       }
       EXPECT_EQ(outcome, Outcome::peer_lost);
       // A broken connection may be noticed before the death behind it is known.
       EXPECT_TRUE(eventually([&] { return mesh.fabric->lost(kVictim); }));
-      EXPECT_EQ(mesh.channel->flush(kVictim, mesh.patience()), Outcome::peer_lost);
+      EXPECT_EQ(mesh.channel->flush(kVictim, mesh.deadline()), Outcome::peer_lost);
     }
     EXPECT_LT(monotonic_now() - Time{killing->at.load()}, kTold);
     ++killing->told;
     EXPECT_TRUE(eventually([&] { return killing->told >= 3; }));
 
     const unsigned next = (me.index() + 1) % 3;
-    EXPECT_EQ(mesh.channel->write_signal(mesh.at(next).word<ControlWord>(0), 1, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write_signal(mesh.at(next).word<ControlWord>(0), 1, mesh.deadline()), Outcome::done);
     const auto one = [](std::uint64_t value) { return value == 1; };
-    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, one, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, one, mesh.deadline()), Outcome::done);
     ++killing->told;
     EXPECT_TRUE(eventually([&] { return killing->told >= 6; }));
   });
@@ -118,7 +118,7 @@ TEST(Loss, OfManyInTheMiddleOfOperationsHarmsNoSurvivor) {
         batch.write(all, local);
       }
       if (first) ++*busy;
-      (void)batch.wait(mesh.patience());
+      (void)batch.wait(mesh.deadline());
     }
   });
   ASSERT_TRUE(eventually([&] { return busy->load() == kVictims; }));
@@ -146,10 +146,10 @@ TEST(Loss, WhatAStoppedPeerDoesLateDoesNoHarm) {
     constexpr std::uint64_t kOld = 0x1001;
     constexpr std::uint64_t kNew = 0x2001;
     if (me.index() == 1) {
-      ASSERT_EQ(mesh.channel->compare_swap(lock, 0, kOld, mesh.patience()).value, 0U);
+      ASSERT_EQ(mesh.channel->compare_swap(lock, 0, kOld, mesh.deadline()).value, 0U);
       stopping->took = true;
       ASSERT_TRUE(eventually([&] { return stopping->taken_over.load(); }));
-      EXPECT_EQ(mesh.channel->compare_swap(lock, kOld, 0, mesh.patience()).value, kNew) << "a late release";
+      EXPECT_EQ(mesh.channel->compare_swap(lock, kOld, 0, mesh.deadline()).value, kNew) << "a late release";
       me.barrier();
     } else {
       ASSERT_TRUE(eventually([&] { return stopping->stopped.load(); }));
@@ -158,13 +158,13 @@ TEST(Loss, WhatAStoppedPeerDoesLateDoesNoHarm) {
           mesh.channel->read(LocalSpan(buffer), mesh.at(1).span(0, 8), mesh.fabric->in(std::chrono::milliseconds(300)));
       EXPECT_EQ(outcome, mesh.at(1).mapped() != nullptr ? Outcome::done : Outcome::timed_out);
       buffer = 77;
-      ASSERT_EQ(mesh.channel->compare_swap(lock, kOld, kNew, mesh.patience()).value, kOld);
+      ASSERT_EQ(mesh.channel->compare_swap(lock, kOld, kNew, mesh.deadline()).value, kOld);
       stopping->taken_over = true;
       me.barrier();
       EXPECT_EQ(buffer, 77U);
-      EXPECT_EQ(mesh.channel->load(lock, mesh.patience()).value, kNew);
+      EXPECT_EQ(mesh.channel->load(lock, mesh.deadline()).value, kNew);
       std::uint64_t again = 1;
-      EXPECT_EQ(mesh.channel->read(LocalSpan(again), mesh.at(1).span(0, 8), mesh.patience()), Outcome::done)
+      EXPECT_EQ(mesh.channel->read(LocalSpan(again), mesh.at(1).span(0, 8), mesh.deadline()), Outcome::done)
           << "a peer that goes on can be reached as before";
       EXPECT_EQ(again, 0U);
     }
@@ -193,22 +193,22 @@ TEST(Loss, NothingOfAPeerLandsAfterItWasRevoked) {
     if (me.index() == 1) {
       for (std::uint64_t i = 1;; ++i) {
         const auto word = mesh.at(0).word<ControlWord>(0);
-        if (mesh.channel->store(word, i, mesh.patience()) != Outcome::done) break;
-        if (mesh.channel->flush(0, mesh.patience()) != Outcome::done) break;
+        if (mesh.channel->store(word, i, mesh.deadline()) != Outcome::done) break;
+        if (mesh.channel->flush(0, mesh.deadline()) != Outcome::done) break;
         revoking->writing = true;
       }
       EXPECT_TRUE(eventually([&] { return revoking->revoked.load(); }));
       return;  // only where revoking closes connections; a process of the same host is dead by now
     }
     ASSERT_TRUE(eventually([&] { return revoking->writing.load(); }));
-    ASSERT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done);
+    ASSERT_EQ(mesh.fabric->revoke(1, mesh.deadline()), Outcome::done);
     EXPECT_TRUE(mesh.fabric->lost(1));
     const std::uint64_t last = mesh.local->word<ControlWord>(0).load();
     mesh.fabric->sleep(std::chrono::milliseconds(100));
     EXPECT_EQ(mesh.local->word<ControlWord>(0).load(), last);
     std::uint64_t buffer = 0;
-    EXPECT_EQ(mesh.channel->read(LocalSpan(buffer), mesh.at(1).span(0, 8), mesh.patience()), Outcome::peer_lost);
-    EXPECT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done) << "to do it twice is no harm";
+    EXPECT_EQ(mesh.channel->read(LocalSpan(buffer), mesh.at(1).span(0, 8), mesh.deadline()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.fabric->revoke(1, mesh.deadline()), Outcome::done) << "to do it twice is no harm";
     revoking->revoked = true;
   });
   EXPECT_EQ(fleet.wait(0), 0);
@@ -220,7 +220,7 @@ TEST(Loss, NothingOfAPeerLandsAfterItWasRevoked) {
 TEST(Loss, RefusesToRevokeOneself) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
-    EXPECT_THROW((void)mesh.fabric->revoke(0, mesh.patience()), Error);
+    EXPECT_THROW((void)mesh.fabric->revoke(0, mesh.deadline()), Error);
     EXPECT_FALSE(mesh.fabric->lost(0));
   });
   fleet.expect_success();
@@ -234,14 +234,14 @@ TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
     mesh.fabric->mark_lost(0);
     EXPECT_TRUE(mesh.fabric->lost(0));
     EXPECT_THROW((void)mesh.fabric->attach(0, mesh.local->handle()), Error);
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::peer_lost);
 
     mesh.fabric->connect(0, mesh.fabric->address());
     EXPECT_FALSE(mesh.fabric->lost(0));
     const std::unique_ptr<RemoteRegion> anew = mesh.fabric->attach(0, mesh.local->handle());
-    EXPECT_EQ(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 1, mesh.patience()).status, Outcome::peer_lost);
-    EXPECT_TRUE(mesh.channel->fetch_add(anew->word<AtomicWord>(8), 1, mesh.patience()).done());
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 1, mesh.deadline()).status, Outcome::peer_lost);
+    EXPECT_TRUE(mesh.channel->fetch_add(anew->word<AtomicWord>(8), 1, mesh.deadline()).done());
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(8).load(), 1U);
   });
   fleet.expect_success();
@@ -258,7 +258,7 @@ TEST(Loss, ALateDetectorDoesNotHitTheSuccessor) {
     EXPECT_GT(second, first);
     mesh.fabric->mark_lost(0, first);
     EXPECT_FALSE(mesh.fabric->lost(0));
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::done);
     mesh.fabric->mark_lost(0, second);
     EXPECT_TRUE(mesh.fabric->lost(0));
   });
@@ -274,10 +274,10 @@ TEST(Loss, ALateRevocationDoesNotHitTheSuccessor) {
       const PeerLife first = mesh.fabric->life(1);
       mesh.fabric->mark_lost(1, first);
       mesh.fabric->connect(1, addresses[2]);
-      EXPECT_EQ(mesh.fabric->revoke(1, first, mesh.patience()), Outcome::done);
+      EXPECT_EQ(mesh.fabric->revoke(1, first, mesh.deadline()), Outcome::done);
       EXPECT_FALSE(mesh.fabric->lost(1));
       const std::unique_ptr<Channel> channel = mesh.fabric->open_channel();
-      EXPECT_EQ(channel->flush(1, mesh.patience()), Outcome::done);
+      EXPECT_EQ(channel->flush(1, mesh.deadline()), Outcome::done);
     }
     me.barrier();
   });
@@ -296,7 +296,7 @@ TEST(Loss, AWaitEndsWithTheLifeThatItBeganIn) {
         return false;
       };
       constexpr std::array<PeerId, 1> kPeers{0};
-      EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, mesh.patience(), kPeers),
+      EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, mesh.deadline(), kPeers),
                 Outcome::peer_lost);
     });
     EXPECT_TRUE(eventually([&] { return waits.load(); }));
@@ -313,39 +313,39 @@ TEST(Loss, FencesSignalsAndFlushesTellOnceOfWritesToAnEarlierLife) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     std::uint64_t word = 1;
-    EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(word), mesh.deadline()), Outcome::done);
     mesh.fabric->mark_lost(0);
     mesh.fabric->connect(0, mesh.fabric->address());
     const auto again = mesh.fabric->attach(0, mesh.local->handle());
     const auto flag = again->word<ControlWord>(8);
-    EXPECT_EQ(mesh.channel->fence(0, mesh.patience()), Outcome::peer_lost);
-    EXPECT_EQ(mesh.channel->fence(0, mesh.patience()), Outcome::done);
-    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->fence(0, mesh.deadline()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->fence(0, mesh.deadline()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.deadline()), Outcome::peer_lost);
     EXPECT_EQ(mesh.local->word<ControlWord>(8).load(), 0u);
-    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.patience()), Outcome::done);
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.deadline()), Outcome::done);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::done);
 
-    EXPECT_EQ(mesh.channel->write(again->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write(again->span(0, 8), LocalSpan(word), mesh.deadline()), Outcome::done);
     mesh.fabric->mark_lost(0);
     mesh.fabric->connect(0, mesh.fabric->address());
     auto last = mesh.fabric->attach(0, mesh.local->handle());
-    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).status, Outcome::peer_lost);
-    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).status, Outcome::done);
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.deadline()).status, Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.deadline()).status, Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(16).load(), 1u);
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::peer_lost);
 
     // The life that was written to, and lost, after such a report is one more.
-    EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.deadline()), Outcome::done);
     for (int lives = 0; lives < 2; ++lives) {
       mesh.fabric->mark_lost(0);
       mesh.fabric->connect(0, mesh.fabric->address());
       last = mesh.fabric->attach(0, mesh.local->handle());
       const auto next_flag = last->word<ControlWord>(8);
-      EXPECT_EQ(mesh.channel->write_signal(next_flag, 1, mesh.patience()), Outcome::peer_lost);
-      EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+      EXPECT_EQ(mesh.channel->write_signal(next_flag, 1, mesh.deadline()), Outcome::peer_lost);
+      EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.deadline()), Outcome::done);
     }
-    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.deadline()), Outcome::peer_lost);
   });
   fleet.expect_success();
 }
@@ -381,11 +381,11 @@ TEST(Loss, TheMemoryOfTheDeadIsGivenBack) {
     }
     const std::uint64_t before = shared_memory_kib();
     const RemoteSpan all = mesh.at(1).span(0, kBytes);
-    Outcome outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.patience());
+    Outcome outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.deadline());
     EXPECT_EQ(outcome, Outcome::done);
     ++killing->ready;
     while (outcome == Outcome::done || outcome == Outcome::link_lost) {  // the link may break before the death is known
-      outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.patience());
+      outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.deadline());
       const bool is_zero = bytes.back() == std::byte{0};
       EXPECT_FALSE(outcome == Outcome::done && is_zero);  // those come after its memory went
     }
@@ -407,7 +407,7 @@ TEST(Loss, RegionsOfAServiceThatStoppedAnsweringAreNotRead) {
     mesh.local->word<ControlWord>(0).store(7);
     me.barrier();
     if (me.index() == 0) {
-      ASSERT_EQ(mesh.channel->load(mesh.at(1).word<ControlWord>(0), mesh.patience()).value, 7U);
+      ASSERT_EQ(mesh.channel->load(mesh.at(1).word<ControlWord>(0), mesh.deadline()).value, 7U);
       me.barrier();
       me.barrier();
       const auto late =

@@ -81,7 +81,7 @@ TEST(SetUp, NothingIsLeftInDevShmWhenAllProcessesAreKilled) {
   Fleet fleet(4, [&](Member& me) {
     const Mesh mesh = make_mesh(me, 1 << 20);
     std::uint64_t value = 1;
-    EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(value), mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(value), mesh.deadline()), Outcome::done);
     ++*ready;
     for (;;) ::pause();
   });

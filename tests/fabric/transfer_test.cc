@@ -46,17 +46,17 @@ TEST(Transfer, ArrivesWholeAtEverySizeAndAlignment) {
         std::vector<std::byte> nothing(sent.size());
         const auto all = mesh.at(1).span(0, sent.size());
         const auto place = mesh.at(1).span(shift, bytes);
-        ASSERT_EQ(mesh.channel->write(all, LocalSpan(nothing.data(), nothing.size()), mesh.patience()), Outcome::done);
-        ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
-        ASSERT_EQ(mesh.channel->write(place, LocalSpan(sent.data() + shift, bytes), mesh.patience()), Outcome::done);
-        ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->write(all, LocalSpan(nothing.data(), nothing.size()), mesh.deadline()), Outcome::done);
+        ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
+        ASSERT_EQ(mesh.channel->write(place, LocalSpan(sent.data() + shift, bytes), mesh.deadline()), Outcome::done);
+        ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
 
         std::vector<std::byte> found(sent.size());
-        ASSERT_EQ(mesh.channel->read(LocalSpan(found.data(), found.size()), all, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->read(LocalSpan(found.data(), found.size()), all, mesh.deadline()), Outcome::done);
         EXPECT_TRUE(found == sent) << "with its surroundings";
 
         std::vector<std::byte> shifted(bytes + kMargin);
-        ASSERT_EQ(mesh.channel->read(LocalSpan(shifted.data() + 3, bytes), place, mesh.patience()), Outcome::done);
+        ASSERT_EQ(mesh.channel->read(LocalSpan(shifted.data() + 3, bytes), place, mesh.deadline()), Outcome::done);
         EXPECT_TRUE(std::equal(shifted.begin() + 3, shifted.begin() + 3 + static_cast<std::ptrdiff_t>(bytes),
                                sent.begin() + static_cast<std::ptrdiff_t>(shift)))
             << "into another alignment";
@@ -75,10 +75,10 @@ TEST(Transfer, GoesFromRegionToRegion) {
       const std::vector<std::byte> sent = patterned(5000, 0, 1);
       mesh.local->copy_in(11, sent);
       const auto bytes = sent.size();
-      ASSERT_EQ(mesh.channel->write(mesh.at(1).span(77, bytes), mesh.local->span(11, bytes), mesh.patience()),
+      ASSERT_EQ(mesh.channel->write(mesh.at(1).span(77, bytes), mesh.local->span(11, bytes), mesh.deadline()),
                 Outcome::done);
-      ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
-      ASSERT_EQ(mesh.channel->read(mesh.local->span(1003, bytes), mesh.at(1).span(77, bytes), mesh.patience()),
+      ASSERT_EQ(mesh.channel->flush(1, mesh.deadline()), Outcome::done);
+      ASSERT_EQ(mesh.channel->read(mesh.local->span(1003, bytes), mesh.at(1).span(77, bytes), mesh.deadline()),
                 Outcome::done);
       std::vector<std::byte> found(bytes);
       mesh.local->copy_out(1003, found);
@@ -124,7 +124,7 @@ TEST(Transfer, RefusesABufferOfAnotherLength) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 1000);
     std::uint64_t buffer = 0;
-    EXPECT_THAT(refusal([&] { return mesh.channel->read(LocalSpan(buffer), mesh.at(0).span(0, 9), mesh.patience()); }),
+    EXPECT_THAT(refusal([&] { return mesh.channel->read(LocalSpan(buffer), mesh.at(0).span(0, 9), mesh.deadline()); }),
                 HasSubstr("the local buffer has 8 bytes and the remote range 9"));
   });
   fleet.expect_success();

@@ -20,7 +20,7 @@ TEST(UcxEngine, ReadsBackWhatItWroteAtAnySizeAndPlace) {
         for (std::uint64_t i = 0; i < bytes; ++i) sent[i] = static_cast<std::uint8_t>(i * 31 + bytes);
         std::vector<std::uint8_t> found(bytes);
         ASSERT_EQ(node.write(1, 3, sent.data(), bytes), Outcome::done) << bytes;
-        ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done) << bytes;
+        ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done) << bytes;
         ASSERT_EQ(node.read(1, 3, found.data(), bytes), Outcome::done) << bytes;
         EXPECT_EQ(sent, found) << bytes;
       }
@@ -47,7 +47,7 @@ TEST(UcxEngine, FlushedWriteIsInTheTargetsMemory) {
     if (me.index() == 0) {
       value = 42;
       ASSERT_EQ(node.write(1, 8, &value, 8), Outcome::done);
-      ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 1) {
@@ -65,13 +65,13 @@ TEST(UcxEngine, AtomicsReturnTheOldValueAndStoreTheNew) {
     node.meet(me);
     if (me.index() == 0) {
       std::uint64_t old = 0;
-      ASSERT_EQ(node.run(Kind::fetch_add, 1, 0, &old, 8, patience(), 5), Outcome::done);
+      ASSERT_EQ(node.run(Kind::fetch_add, 1, 0, &old, 8, default_deadline(), 5), Outcome::done);
       EXPECT_EQ(old, 0u);
-      ASSERT_EQ(node.run(Kind::compare_swap, 1, 0, &old, 8, patience(), 9, 4), Outcome::done);
+      ASSERT_EQ(node.run(Kind::compare_swap, 1, 0, &old, 8, default_deadline(), 9, 4), Outcome::done);
       EXPECT_EQ(old, 5u);
-      ASSERT_EQ(node.run(Kind::compare_swap, 1, 0, &old, 8, patience(), 9, 5), Outcome::done);
+      ASSERT_EQ(node.run(Kind::compare_swap, 1, 0, &old, 8, default_deadline(), 9, 5), Outcome::done);
       EXPECT_EQ(old, 5u);
-      ASSERT_EQ(node.run(Kind::swap, 1, 0, &old, 8, patience(), 7), Outcome::done);
+      ASSERT_EQ(node.run(Kind::swap, 1, 0, &old, 8, default_deadline(), 7), Outcome::done);
       EXPECT_EQ(old, 9u);
     }
     me.barrier();
@@ -93,7 +93,7 @@ TEST(UcxEngine, AtomicsLoseNoUpdateEvenAgainstTheOwnersInstructions) {
       if (me.index() == 0) {
         for (int i = 0; i < 100; ++i) std::atomic_ref(node.words[0]).fetch_add(1);
       } else {
-        ASSERT_EQ(node.run(Kind::fetch_add, 0, 0, &old, 8, patience(), 1), Outcome::done);
+        ASSERT_EQ(node.run(Kind::fetch_add, 0, 0, &old, 8, default_deadline(), 1), Outcome::done);
       }
     }
     me.barrier();
@@ -115,7 +115,7 @@ TEST(UcxEngine, ManyOperationsUnderOneCompletion) {
         node.channel->post({Kind::fetch_add, node.remotes[1].get(), 0, reinterpret_cast<std::byte*>(&place), 8, 1, 0},
                            completion);
       }
-      node.channel->finish(completion, patience());
+      node.channel->finish(completion, default_deadline());
       ASSERT_EQ(completion.outcome, Outcome::done);
       std::sort(old.begin(), old.end());
       for (std::uint64_t i = 0; i < old.size(); ++i) EXPECT_EQ(old[i], i);
@@ -137,8 +137,8 @@ TEST(UcxEngine, FenceOrdersAWriteBeforeALaterAtomic) {
         std::vector<std::uint64_t> data(8192, round);
         std::uint64_t old = 0;
         ASSERT_EQ(node.write(1, kData, data.data(), data.size() * 8), Outcome::done);
-        ASSERT_EQ(node.channel->fence(1, patience()), Outcome::done);
-        ASSERT_EQ(node.run(Kind::fetch_add, 1, 0, &old, 8, patience(), 1), Outcome::done);
+        ASSERT_EQ(node.channel->fence(1, default_deadline()), Outcome::done);
+        ASSERT_EQ(node.run(Kind::fetch_add, 1, 0, &old, 8, default_deadline(), 1), Outcome::done);
       } else {
         ASSERT_TRUE(eventually([&] { return look(node.words[0]) == round; }));
         for (const std::uint64_t word : {0u, 1000u, 8191u}) ASSERT_EQ(look(node.words[kData / 8 + word]), round);

@@ -67,8 +67,8 @@ struct Pair {
     std::uint64_t value = 0;
     return node.read(1, 0, &value, 8, in(50ms));
   }
-  Outcome fence(Deadline deadline = patience()) { return node.channel->fence(1, deadline); }
-  Outcome flush(Deadline deadline = patience()) { return node.channel->flush(1, deadline); }
+  Outcome fence(Deadline deadline = default_deadline()) { return node.channel->fence(1, deadline); }
+  Outcome flush(Deadline deadline = default_deadline()) { return node.channel->flush(1, deadline); }
 };
 
 template <class Act>
@@ -116,13 +116,13 @@ TEST(UcxBrokenLink, HoldsUpNoOtherPeer) {
     std::uint64_t value = 7;
     for (int round = 0; round < 100; ++round) {
       EXPECT_EQ(node.write(2, 0, &value, 8), Outcome::done);
-      EXPECT_EQ(node.channel->fence(2, patience()), Outcome::done);
-      EXPECT_EQ(node.channel->flush(2, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->fence(2, default_deadline()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(2, default_deadline()), Outcome::done);
       EXPECT_EQ(node.read(2, 0, &value, 8), Outcome::done);
     }
     EXPECT_EQ(failed.pending, 1u);
     node.engine->mark_lost(1);
-    node.channel->finish(failed, patience());
+    node.channel->finish(failed, default_deadline());
     EXPECT_EQ(failed.outcome, Outcome::peer_lost);
   });
 }
@@ -138,10 +138,10 @@ TEST(UcxBrokenLink, IsToldAtTheDeadline) {
     EXPECT_EQ(failed.outcome, Outcome::link_lost);
     node.channel->finish(later, in(20ms));
     EXPECT_EQ(later.outcome, Outcome::link_lost);
-    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::link_lost);
-    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+    EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::link_lost);
+    EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
     EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+    EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
   });
 }
 
@@ -216,9 +216,9 @@ TEST(UcxBrokenLink, SignalsLeaveTheReportToTheFlush) {
     ASSERT_EQ(pair.time_out(), Outcome::timed_out);
     pair.go_on();
     const std::vector<PeerId> of_two_words{1, 1};
-    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, patience()),
+    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, default_deadline()),
                 testing::Each(Outcome::timed_out));
-    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, patience()), testing::Each(Outcome::done));
+    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, default_deadline()), testing::Each(Outcome::done));
     EXPECT_EQ(pair.flush(), Outcome::timed_out);
     EXPECT_EQ(pair.flush(), Outcome::done);
   });
@@ -229,7 +229,7 @@ TEST(UcxBrokenLink, FlushWaitsForAtomicsThatTimedOut) {
   on_a_pair([](Pair& pair) {
     for (int round = 0; round < 5; ++round) {
       std::uint64_t old = 0;
-      ASSERT_EQ(pair.node.run(Kind::fetch_add, 1, 0, &old, 8, patience(), 1), Outcome::done);
+      ASSERT_EQ(pair.node.run(Kind::fetch_add, 1, 0, &old, 8, default_deadline(), 1), Outcome::done);
       stop(pair.target);
       EXPECT_EQ(pair.node.run(Kind::fetch_add, 1, 0, &old, 8, in(20ms), 1), Outcome::timed_out);
       EXPECT_EQ(pair.flush(in(20ms)), Outcome::timed_out);
@@ -279,7 +279,7 @@ TEST(UcxBrokenLink, FenceDoesNotWaitForOtherPeers) {
       EXPECT_EQ(node.channel->fence(2, in(5s)), Outcome::done);
       EXPECT_EQ(node.channel->fence(1, in(20ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(target, SIGCONT), 0);
-      node.channel->finish(completion, patience());
+      node.channel->finish(completion, default_deadline());
       EXPECT_EQ(completion.outcome, Outcome::done);
     }
     me.barrier();

@@ -70,9 +70,9 @@ TEST(UcxFaults, TryingAgainDoesNotSpin) {
   fleet.expect_success();
 }
 
-// While a network is down, links fail before their greeting as often as they are tried. The peer believes in only so
+// While a network is down, links fail before their hello as often as they are tried. The peer believes in only so
 // many that it has not heard of: a channel must begin anew before that, or it would be locked out for good.
-TEST(UcxFaults, AChannelGetsInAfterMoreMissedGreetingsThanItsPeerBelieves) {
+TEST(UcxFaults, AChannelGetsInAfterMoreMissedHellosThanItsPeerBelieves) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
@@ -87,12 +87,12 @@ TEST(UcxFaults, AChannelGetsInAfterMoreMissedGreetingsThanItsPeerBelieves) {
         std::uint64_t value = 0;
         return node.read(1, 0, &value, 8, deadline);
       };
-      ucx_faults().no_greetings = true;
-      for (std::uint64_t missed = 0; missed <= kMaxMissedGreetings + 1; ++missed) {
+      ucx_faults().no_hellos = true;
+      for (std::uint64_t missed = 0; missed <= kMaxMissedHellos + 1; ++missed) {
         ASSERT_NE(read_by_a_new_link({monotonic_now()}), Outcome::done);
       }
-      ucx_faults().no_greetings = false;
-      (void)read_by_a_new_link(patience());
+      ucx_faults().no_hellos = false;
+      (void)read_by_a_new_link(default_deadline());
       EXPECT_TRUE(comes_to(node, Outcome::done));
     }
     me.barrier();
@@ -215,7 +215,7 @@ TEST(UcxFaults, AbandonedOperationsEndThoughUcxNeverCancelsThem) {
       make_ucx_faults_mine();
       std::uint64_t value = 1;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
       const pid_t target = std::stoi(me.exchange("")[1]);
       stop(target);
       std::vector<std::uint64_t> into(512, 7);
@@ -227,7 +227,7 @@ TEST(UcxFaults, AbandonedOperationsEndThoughUcxNeverCancelsThem) {
       EXPECT_EQ(into, std::vector<std::uint64_t>(512, 7));
       value = 2;
       EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
     } else {
       me.exchange(std::to_string(::getpid()));
     }
@@ -250,7 +250,7 @@ TEST(UcxFaults, EndlessTrafficKeepsNoThreadOut) {
       const std::string address = node.engine->address();
       EXPECT_FALSE(node.engine->lost(1));
       node.engine->connect(2, address);
-      EXPECT_EQ(node.engine->revoke(node.engine->peer(1), patience()), Outcome::done);
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(1), default_deadline()), Outcome::done);
       ucx_faults().endless_traffic = false;
     }
     me.barrier();

@@ -67,7 +67,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* into, std::size_t count, s
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned number, const void* header, std::size_t header_bytes,
                                  const void* data, std::size_t bytes, const ucp_request_param_t* params) {
   if (ucx_faults().no_reads && number == farside::kOperationMessage) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
-  if (ucx_faults().no_greetings && number == farside::kGreetingMessage) return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
+  if (ucx_faults().no_hellos && number == farside::kHelloMessage) return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
   if (ucx_faults().no_results && number == farside::kResultMessage) {
     ++ucx_faults().results_refused;
     return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);

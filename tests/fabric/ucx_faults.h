@@ -12,7 +12,7 @@ struct UcxFaults {
   std::atomic<bool> no_endpoints = false;     ///< ucp_ep_create has no memory
   std::atomic<bool> no_keys = false;          ///< nor ucp_ep_rkey_unpack
   std::atomic<bool> no_reads = false;         ///< nor ucp_get_nbx and operations as messages
-  std::atomic<bool> no_greetings = false;     ///< leave: ucp_am_send_nbx has no room for them
+  std::atomic<bool> no_hellos = false;        ///< leave: ucp_am_send_nbx has no room for them
   std::atomic<bool> no_results = false;       ///< ucp_am_send_nbx has no memory for those of operations as messages
   std::atomic<bool> no_progress = false;      ///< workers of this thread
   std::atomic<bool> endless_traffic = false;  ///< workers of other threads

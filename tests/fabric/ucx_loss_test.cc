@@ -28,10 +28,10 @@ TEST(UcxEngine, KilledPeerIsLostAndOthersGoOn) {
     }
     EXPECT_TRUE(eventually([&] { return node.engine->lost(1); }, 2s));
     EXPECT_LT(monotonic_now() - killed, 2s);
-    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::peer_lost);
+    EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::peer_lost);
     EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
     EXPECT_EQ(node.write(2, 8, &value, 8), Outcome::done);
-    EXPECT_EQ(node.channel->flush(2, patience()), Outcome::done);
+    EXPECT_EQ(node.channel->flush(2, default_deadline()), Outcome::done);
     EXPECT_FALSE(node.engine->lost(2));
     *over = true;
   });
@@ -62,7 +62,7 @@ TEST(UcxEngine, StoppedPeerTimesOutAndDoesNoHarmLater) {
     if (me.index() == 0) {
       std::uint64_t value = 1;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
       const pid_t target = std::stoi(me.exchange("")[1]);
       stop(target);
 
@@ -92,15 +92,15 @@ TEST(UcxEngine, FlushReportsWritesThatATimeOutMayHaveLost) {
     if (me.index() == 0) {
       std::uint64_t value = 1;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
       const pid_t target = std::stoi(me.exchange("")[1]);
       stop(target);
       EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
       EXPECT_EQ(node.read(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(target, SIGCONT), 0);
-      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::timed_out);
+      EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::timed_out);
       EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
     } else {
       me.exchange(std::to_string(::getpid()));
     }
@@ -128,10 +128,10 @@ TEST(UcxEngine, WritesThatTimedOutAreOverWhenALaterFlushIsDone) {
         EXPECT_EQ(node.read(1, 0, &word, 8, in(50ms)), Outcome::timed_out);
         for (int i = 0; i < 3; ++i) EXPECT_EQ(node.channel->flush(1, in(10ms)), Outcome::timed_out);
         ASSERT_EQ(::kill(target, SIGCONT), 0);
-        EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+        EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
         std::swap(node.channel, other);
         ASSERT_EQ(node.write(1, 0, second.data(), 8 * kWords), Outcome::done);
-        ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+        ASSERT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
         for (int look = 0; look < 50; ++look) {
           std::vector<std::uint64_t> found(kWords);
           ASSERT_EQ(node.read(1, 0, found.data(), 8 * kWords), Outcome::done);
@@ -154,11 +154,11 @@ TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
     std::uint64_t value = me.index();
     if (me.index() != 0) {
       ASSERT_EQ(node.write(0, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.channel->flush(0, patience()), Outcome::done);
+      ASSERT_EQ(node.channel->flush(0, default_deadline()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 0) {
-      EXPECT_EQ(node.engine->revoke(node.engine->peer(1), patience()), Outcome::done);
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(1), default_deadline()), Outcome::done);
       std::atomic_ref(node.words[1]).store(0);
       std::atomic_ref(node.words[2]).store(0);
     }
@@ -166,7 +166,7 @@ TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
     if (me.index() != 0) {
       const Outcome expected = me.index() == 1 ? Outcome::peer_lost : Outcome::done;
       (void)node.write(0, me.index() * 8, &value, 8);
-      EXPECT_EQ(node.channel->flush(0, patience()) == Outcome::done, me.index() == 2);  // else a lost link or peer
+      EXPECT_EQ(node.channel->flush(0, default_deadline()) == Outcome::done, me.index() == 2);  // else a lost link or peer
       // Then it would have to come in by a new endpoint, and is turned away.
       EXPECT_TRUE(eventually([&] { return node.read(0, 0, &value, 8) == expected; }));
     }

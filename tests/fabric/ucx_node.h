@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using Kind = Operation::Kind;
 
 inline Deadline in(Duration duration) { return {monotonic_now() + duration}; }
-inline Deadline patience() { return in(kTimeout); }
+inline Deadline default_deadline() { return in(kTimeout); }
 
 /// One process's engine, connected to every member, with memory at each.
 struct Node {
@@ -33,10 +33,10 @@ struct Node {
   /// One operation at `peer`, awaited. `offset` and `bytes` as for the region.
   Outcome run(Kind kind, PeerId peer, std::uint64_t offset, void* local, std::uint64_t bytes, Deadline deadline,
               std::uint64_t operand = 0, std::uint64_t expected = 0);
-  Outcome read(PeerId peer, std::uint64_t offset, void* into, std::uint64_t bytes, Deadline deadline = patience()) {
+  Outcome read(PeerId peer, std::uint64_t offset, void* into, std::uint64_t bytes, Deadline deadline = default_deadline()) {
     return run(Kind::read, peer, offset, into, bytes, deadline);
   }
-  Outcome write(PeerId peer, std::uint64_t offset, void* from, std::uint64_t bytes, Deadline deadline = patience()) {
+  Outcome write(PeerId peer, std::uint64_t offset, void* from, std::uint64_t bytes, Deadline deadline = default_deadline()) {
     return run(Kind::write, peer, offset, from, bytes, deadline);
   }
 

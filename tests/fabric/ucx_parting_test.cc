@@ -15,11 +15,11 @@
 namespace farside::test {
 namespace {
 
-/// Connects with a new channel, and gives it up after `patience`, which may be before it is connected.
-void connect_for(Node& node, PeerId peer, Duration patience) {
+/// Connects with a new channel, and gives it up after `timeout`, which may be before it is connected.
+void connect_for(Node& node, PeerId peer, Duration timeout) {
   std::uint64_t value = 0;
   node.channel = node.engine->open_channel();
-  (void)node.read(peer, 0, &value, 8, in(patience));
+  (void)node.read(peer, 0, &value, 8, in(timeout));
   node.channel.reset();
 }
 

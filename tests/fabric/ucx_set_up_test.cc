@@ -23,17 +23,17 @@ TEST(UcxEngine, PeerNumberServesANewIncarnation) {
     if (me.index() == 0) {
       std::uint64_t value = 5;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.engine->revoke(node.engine->peer(1), patience()), Outcome::done);
+      ASSERT_EQ(node.engine->revoke(node.engine->peer(1), default_deadline()), Outcome::done);
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
-      (void)node.channel->flush(1, patience());
+      (void)node.channel->flush(1, default_deadline());
       node.engine->connect(1, addresses[2]);
       EXPECT_FALSE(node.engine->lost(1));
       const RemoteRegion again("test", 1, 4096, nullptr, UcxEngine::attach(node.engine->peer(1), handles[2]));
       Completion completion;
       node.channel->post({Kind::write, &again, 8, reinterpret_cast<std::byte*>(&value), 8, 0, 0}, completion);
-      node.channel->finish(completion, patience());
+      node.channel->finish(completion, default_deadline());
       EXPECT_EQ(completion.outcome, Outcome::done);
-      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(1, default_deadline()), Outcome::done);
     }
     me.barrier();
     EXPECT_EQ(look(node.words[1]), me.index() == 2 ? 5u : 0u);
@@ -42,9 +42,9 @@ TEST(UcxEngine, PeerNumberServesANewIncarnation) {
   fleet.expect_success();
 }
 
-// The target takes the connections of one channel in their order. One that was given up before it greeted must neither
-// shut the next out nor hide it from revoke. (UCX may fail the next one once, for they share a socket.)
-TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
+// The target takes the connections of one channel in their order. One that was given up before it sent its hello must
+// neither shut the next out nor hide it from revoke. (UCX may fail the next one once, for they share a socket.)
+TEST(UcxEngine, ConnectionGivenUpBeforeItsHelloDoesNotShiftTheNext) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
@@ -63,19 +63,19 @@ TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
       EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(std::stoi(pids[1]), SIGCONT), 0);
       EXPECT_TRUE(eventually([&] {
-        return node.write(1, 0, &value, 8) == Outcome::done && node.channel->flush(1, patience()) == Outcome::done;
+        return node.write(1, 0, &value, 8) == Outcome::done && node.channel->flush(1, default_deadline()) == Outcome::done;
       }));
     }
     me.barrier();
     if (me.index() == 1) {
       EXPECT_EQ(look(node.words[0]), 5u);
-      EXPECT_EQ(node.engine->revoke(node.engine->peer(0), patience()), Outcome::done);
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(0), default_deadline()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 0) {
       value = 6;
       (void)node.write(1, 0, &value, 8);
-      EXPECT_NE(node.channel->flush(1, patience()), Outcome::done);
+      EXPECT_NE(node.channel->flush(1, default_deadline()), Outcome::done);
       EXPECT_TRUE(eventually([&] { return node.read(1, 0, &value, 8) == Outcome::peer_lost; }));
     }
     me.barrier();
@@ -120,23 +120,22 @@ class Stranger {
   /// Instead of the connection before.
   void open() { to_ = UcxEndpoint(worker_, address_.worker, &ignore, nullptr); }
   /// As a channel does, over TCP: once the connection is up.
-  void greet(std::uint64_t nth) {
-    const std::string greeting = greeting_of(nth, nth);
+  void send_hello(std::uint64_t nth) {
+    const std::string hello = hello_of(nth, nth);
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     params.flags = UCP_AM_SEND_FLAG_EAGER;
     EXPECT_TRUE(eventually([&] {
       worker_.progress();
-      return ucp_am_send_nbx(to_.get(), kGreetingMessage, nullptr, 0, greeting.data(), greeting.size(), &params) ==
-             nullptr;
+      return ucp_am_send_nbx(to_.get(), kHelloMessage, nullptr, 0, hello.data(), hello.size(), &params) == nullptr;
     }));
   }
   /// In the name of a worker that does not exist.
-  void greet_for(std::uint64_t worker) {
-    const UcxGreeting greeting{{3, 4}, worker, 1, 1, "made up: " + std::to_string(worker)};
-    say(greeting.encode(secret_, address_.identity), UCP_AM_SEND_FLAG_EAGER);
+  void send_hello_for(std::uint64_t worker) {
+    const UcxHello hello{{3, 4}, worker, 1, 1, "made up: " + std::to_string(worker)};
+    say(hello.encode(secret_, address_.identity), UCP_AM_SEND_FLAG_EAGER);
   }
-  /// Whether the link that greeted as the nth comes to be welcome.
+  /// Whether the link that sent the nth hello comes to be welcome.
   bool is_welcomed(std::uint64_t nth, Duration limit = 30s) {
     return eventually(
         [&] {
@@ -170,13 +169,13 @@ class Stranger {
     return status == UCS_OK;
   }
 
-  void say(const std::string& greeting, unsigned flags) { send(kGreetingMessage, "", greeting, flags); }
+  void say(const std::string& hello, unsigned flags) { send(kHelloMessage, "", hello, flags); }
   /// Asks for an operation, or for nonsense.
   void ask(std::string_view header, std::string_view data) {
     send(kOperationMessage, header, data, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
   }
-  [[nodiscard]] std::string greeting_of(std::uint64_t link, std::uint64_t nth) const {
-    return UcxGreeting{{1, 2}, 9, link, nth, worker_.address()}.encode(secret_, address_.identity);
+  [[nodiscard]] std::string hello_of(std::uint64_t link, std::uint64_t nth) const {
+    return UcxHello{{1, 2}, 9, link, nth, worker_.address()}.encode(secret_, address_.identity);
   }
 
  private:
@@ -208,9 +207,9 @@ class Stranger {
   UcxEndpoint to_;
 };
 
-// Neither what is no greeting, nor one that is cut short or altered, nor one that miscounts, nor one that only claims
-// to be there and to be large, disturbs those who have greeted as they should; and the log says little of it.
-TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
+// Neither what is no hello, nor one that is cut short or altered, nor one that miscounts, nor one that only claims
+// to be there and to be large, disturbs those that have sent proper hellos; and the log says little of it.
+TEST(UcxEngine, OutlivesHellosThatMakeNoSense) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     if (me.index() == 0) testing::internal::CaptureStderr();
@@ -221,7 +220,7 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     if (me.index() == 1) {
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
       Stranger stranger(address);
-      const std::string right = stranger.greeting_of(3, 1);
+      const std::string right = stranger.hello_of(3, 1);
       for (std::size_t at = 0; at < right.size(); ++at) {
         std::string wrong = right;
         wrong[at] ^= 4;
@@ -229,18 +228,18 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
         stranger.say(right.substr(0, at), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
       }
       for (const std::uint64_t nth : {0ul, 100'000ul, ~0ul}) {  // of endpoints that were never opened
-        stranger.say(stranger.greeting_of(3, nth), UCP_AM_SEND_FLAG_EAGER);
+        stranger.say(stranger.hello_of(3, nth), UCP_AM_SEND_FLAG_EAGER);
       }
       stranger.say(std::string(64 << 20, 'x'), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_RNDV);
       value = 6;
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
-      EXPECT_EQ(node.channel->flush(0, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(0, default_deadline()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 1) return;
     EXPECT_EQ(look(node.words[0]), 6u);
     const std::string log = testing::internal::GetCapturedStderr();
-    EXPECT_NE(log.find("a greeting"), std::string::npos) << log;
+    EXPECT_NE(log.find("a hello"), std::string::npos) << log;
     EXPECT_LE(std::ranges::count(log, '\n'),
               std::chrono::floor<std::chrono::seconds>(monotonic_now() - start).count() + 1);
   });
@@ -265,7 +264,7 @@ TEST(UcxEngine, CarriesOutWhatWelcomeLinksAskAndNothingElse) {
       ask(stranger, Operation::Kind::write, 8, sizeof(UcxOperation));
       ask(stranger, Operation::Kind::fetch_add, 8, sizeof(UcxOperation));
       stranger.open();
-      stranger.greet(2);
+      stranger.send_hello(2);
       EXPECT_TRUE(stranger.is_welcomed(2));
       for (std::size_t cut = 0; cut < sizeof(UcxOperation); ++cut) ask(stranger, Operation::Kind::write, 8, cut);
       ask(stranger, static_cast<Operation::Kind>(5), 8, sizeof(UcxOperation));
@@ -285,18 +284,18 @@ TEST(UcxEngine, CarriesOutWhatWelcomeLinksAskAndNothingElse) {
   fleet.expect_success();
 }
 
-// Links that fail before they greet are many while a network is down. The channel must get in when it is back.
-TEST(UcxEngine, WelcomesALinkAfterHundredsThatNeverGreeted) {
-  constexpr std::uint64_t kNeverGreeted = 300;
+// Links that fail before they send a hello are many while a network is down. The channel must get in when it is back.
+TEST(UcxEngine, WelcomesALinkAfterHundredsThatNeverSentHello) {
+  constexpr std::uint64_t kNeverSentHello = 300;
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
     const std::string address = me.exchange(node.engine->address())[0];
     if (me.index() == 1) {
       Stranger stranger(address);
-      for (std::uint64_t nth = 1; nth <= kNeverGreeted; ++nth) stranger.open();
-      stranger.greet(kNeverGreeted + 1);
-      EXPECT_TRUE(stranger.is_welcomed(kNeverGreeted + 1, 10s));
+      for (std::uint64_t nth = 1; nth <= kNeverSentHello; ++nth) stranger.open();
+      stranger.send_hello(kNeverSentHello + 1);
+      EXPECT_TRUE(stranger.is_welcomed(kNeverSentHello + 1, 10s));
     }
     me.barrier();
   });
@@ -304,7 +303,7 @@ TEST(UcxEngine, WelcomesALinkAfterHundredsThatNeverGreeted) {
 }
 
 // What makes no sense must not take from a channel the link that it has.
-TEST(UcxEngine, AGreetingWithAnImpossibleNumberLeavesTheLinkBefore) {
+TEST(UcxEngine, AHelloWithAnImpossibleNumberLeavesTheLinkBefore) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
@@ -312,11 +311,11 @@ TEST(UcxEngine, AGreetingWithAnImpossibleNumberLeavesTheLinkBefore) {
     const std::string handle = me.exchange(node.memory->handle())[0];
     if (me.index() == 1) {
       Stranger stranger(address);
-      stranger.greet(1);
+      stranger.send_hello(1);
       ASSERT_TRUE(stranger.is_welcomed(1));
       EXPECT_TRUE(stranger.reaches(handle));
-      for (const std::uint64_t nth : {0ul, 1ul, 100'000ul}) stranger.greet(nth);
-      // More than the service thread does in one turn, after which it looks at greetings.
+      for (const std::uint64_t nth : {0ul, 1ul, 100'000ul}) stranger.send_hello(nth);
+      // More than the service thread does in one turn, after which it looks at hellos.
       for (int read = 0; read < 200; ++read) ASSERT_TRUE(stranger.reaches(handle)) << read;
     }
     me.barrier();
@@ -341,8 +340,8 @@ TEST(UcxEngine, CountsTheEndpointsOfABoundedNumberOfWorkers) {
     me.barrier();
     if (me.index() == 1) {
       Stranger stranger(address);
-      for (unsigned worker = 0; worker < kMaxWorkers; ++worker) stranger.greet_for(worker);
-      stranger.greet_for(0);  // which is forgotten by then
+      for (unsigned worker = 0; worker < kMaxWorkers; ++worker) stranger.send_hello_for(worker);
+      stranger.send_hello_for(0);  // which is forgotten by then
       me.barrier();
     } else {
       EXPECT_TRUE(eventually([&] { return ucx_faults().endpoints_asked - before == kMaxWorkers + 1; }));
@@ -362,8 +361,8 @@ TEST(UcxEngine, CountsTheEndpointsOfABoundedNumberOfWorkers) {
   fleet.expect_success();
 }
 
-// UCX would connect to whatever a greeting names.
-TEST(UcxEngine, AnswersNoGreetingThatWasMadeWithoutItsSecret) {
+// UCX would connect to whatever a hello names.
+TEST(UcxEngine, AnswersNoHelloThatWasMadeWithoutItsSecret) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096, {.secret = "ours"});
     if (me.index() == 0) testing::internal::CaptureStderr();
@@ -371,12 +370,12 @@ TEST(UcxEngine, AnswersNoGreetingThatWasMadeWithoutItsSecret) {
     const std::string address = me.exchange(node.engine->address())[0];
     if (me.index() == 1) {
       Stranger stranger(address, "theirs");
-      stranger.greet(1);
+      stranger.send_hello(1);
       const UcxAddress other{{3, 4}, UcxAddress::decode(address).worker};
-      Stranger elsewhere(other.encode(), "ours");  // whose greeting was meant for another engine
-      elsewhere.greet(1);
+      Stranger elsewhere(other.encode(), "ours");  // whose hello was meant for another engine
+      elsewhere.send_hello(1);
       Stranger member(address, "ours");
-      member.greet(1);
+      member.send_hello(1);
       EXPECT_TRUE(member.is_welcomed(1));
       std::uint64_t value = 5;
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);

@@ -44,14 +44,14 @@ TEST(Wait, EndsWhenSeveralHaveAddedTheirSignals) {
     const Mesh mesh = make_mesh(me, 4096);
     if (me.index() == 0) {
       const auto both = [](std::uint64_t sum) { return sum == 3; };
-      ASSERT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(0), both, mesh.patience()),
+      ASSERT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(0), both, mesh.deadline()),
                 Outcome::done);
       mesh.channel->local_fence();
       for (const PeerId peer : {1U, 2U}) EXPECT_EQ(mesh.local->word<ControlWord>(8 * peer).load(), peer);
     } else {
-      EXPECT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(8 * me.index()), me.index(), mesh.patience()),
+      EXPECT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(8 * me.index()), me.index(), mesh.deadline()),
                 Outcome::done);
-      EXPECT_TRUE(mesh.channel->add_signal(mesh.at(0).word<AtomicWord>(0), me.index(), mesh.patience()).done());
+      EXPECT_TRUE(mesh.channel->add_signal(mesh.at(0).word<AtomicWord>(0), me.index(), mesh.deadline()).done());
     }
     me.barrier();
   });
@@ -97,10 +97,10 @@ TEST(Wait, FindsWhatNoPeerAnnounced) {
     const Mesh mesh = make_mesh(me, 4096);
     if (me.index() == 0) {
       const auto five = [](std::uint64_t value) { return value == 5; };
-      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(8), five, mesh.patience()),
+      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(8), five, mesh.deadline()),
                 Outcome::done);
     } else {
-      EXPECT_TRUE(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 5, mesh.patience()).done());
+      EXPECT_TRUE(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 5, mesh.deadline()).done());
     }
     me.barrier();
   });
@@ -118,7 +118,7 @@ TEST(Wait, EachWaiterGetsItsSignal) {
         waiters.emplace_back([&, i] {
           const std::unique_ptr<Channel> channel = mesh.fabric->open_channel();
           const auto mine = [i](std::uint64_t value) { return value == i + 1; };
-          EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(i * 8), mine, mesh.patience()),
+          EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(i * 8), mine, mesh.deadline()),
                     Outcome::done);
         });
       }
@@ -126,7 +126,7 @@ TEST(Wait, EachWaiterGetsItsSignal) {
     } else {
       for (std::uint64_t i = 0; i < kWaiters; ++i) {
         const auto word = mesh.at(0).word<ControlWord>(i * 8);
-        EXPECT_EQ(mesh.channel->write_signal(word, i + 1, mesh.patience()), Outcome::done);
+        EXPECT_EQ(mesh.channel->write_signal(word, i + 1, mesh.deadline()), Outcome::done);
       }
     }
     me.barrier();
@@ -159,7 +159,7 @@ TEST(Wait, RefusesAWordOfAnotherRegion) {
     const Mesh mesh = make_mesh(me, 4096);
     const std::unique_ptr<Region> other = mesh.fabric->create_region("another", 4096);
     const auto zero = [](std::uint64_t word) { return word == 0; };
-    EXPECT_THROW((void)mesh.channel->wait_until(*mesh.local, other->word<ControlWord>(0), zero, mesh.patience()),
+    EXPECT_THROW((void)mesh.channel->wait_until(*mesh.local, other->word<ControlWord>(0), zero, mesh.deadline()),
                  UsageError);
   });
   fleet.expect_success();

@@ -42,7 +42,7 @@ constexpr std::uint64_t kTalkers = 16;
 class DaemonTest : public testing::Test {
  protected:
   explicit DaemonTest(DaemonRules rules = {}, std::uint64_t lent = 128 * kMiB,
-                      std::chrono::milliseconds patience = std::chrono::seconds(60))
+                      std::chrono::milliseconds fault_timeout = std::chrono::seconds(60))
       : fabric(make_lonely_fabric(1)),
         node(*fabric, 0, {.slab_bytes = kMiB, .slabs = static_cast<SlabNumber>(lent / kMiB)}),
         directory(std::filesystem::temp_directory_path() / ("far_daemon." + std::to_string(::getpid()))) {
@@ -51,19 +51,19 @@ class DaemonTest : public testing::Test {
     channel = fabric->open_channel();
     auto space = std::make_unique<StripedSpace>(*fabric, kLoopback, SpaceShape{.bytes = lent, .slab_bytes = kMiB});
     space->slabs().add(node.join());
-    daemon.emplace(std::move(space), options(patience), rules);
+    daemon.emplace(std::move(space), options(fault_timeout), rules);
   }
   ~DaemonTest() override {
     daemon.reset();
     std::filesystem::remove_all(directory);
   }
 
-  [[nodiscard]] DaemonOptions options(std::chrono::milliseconds patience) {
+  [[nodiscard]] DaemonOptions options(std::chrono::milliseconds fault_timeout) {
     return {.socket = directory / "daemon",
             .local_bytes = kBudget,
             .arena_bytes = kArena,
             .threshold_bytes = kMiB,
-            .patience = patience,
+            .fault_timeout = fault_timeout,
             .profile = &profile};
   }
   [[nodiscard]] std::unique_ptr<Command> start(const std::string& mode, std::uint64_t pages = kPages,
@@ -198,7 +198,7 @@ struct RestlessDaemonRules : DaemonTest {
 TEST_F(DaemonTest, NothingLeavesBeforeAFork) { EXPECT_EQ(run("fork-late", kPages / 2), 0); }
 TEST_F(RestlessDaemonRules, IsCaught) { EXPECT_EQ(start("fork-late", kPages / 2)->wait().code(), 1); }
 
-TEST_F(DaemonTest, WhatIsPinnedDuringAClearIsHereAfterwards) { EXPECT_EQ(run("pin-late", 4 * Shuttle::kPages), 0); }
+TEST_F(DaemonTest, WhatIsPinnedDuringAClearIsHereAfterwards) { EXPECT_EQ(run("pin-late", 4 * PageIo::kPages), 0); }
 
 // Programs share one budget: neither the daemon's count nor what the kernel says is above it by more than 2 %.
 TEST_F(DaemonTest, TheBudgetIsOfAllTogether) {

@@ -22,16 +22,16 @@ class LocalSpace final : public far::Space {
 
   [[nodiscard]] std::uint64_t bytes() const override { return region_->bytes(); }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
-  [[nodiscard]] std::unique_ptr<far::Lane> open_lane() override { return std::make_unique<LocalLane>(*this); }
+  [[nodiscard]] std::unique_ptr<far::IoContext> open_io() override { return std::make_unique<LocalIo>(*this); }
 
   std::atomic<far::Status> reads_end_with{far::Status::done};
   std::atomic<far::Status> writes_end_with{far::Status::done};
   std::function<void()> before_discards;  ///< set before the space is used
 
  private:
-  class LocalLane final : public far::Lane {
+  class LocalIo final : public far::IoContext {
    public:
-    explicit LocalLane(LocalSpace& space) : space_(space), channel_(space.fabric_->open_channel()) {}
+    explicit LocalIo(LocalSpace& space) : space_(space), channel_(space.fabric_->open_channel()) {}
 
     [[nodiscard]] far::Status read(std::span<const far::Transfer> list, Deadline deadline) override {
       for (const far::Transfer& one : list) {

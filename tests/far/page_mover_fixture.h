@@ -29,9 +29,9 @@ struct Cellar {
   far::Status stores_end_with = far::Status::done;
 };
 
-class CellarShuttle final : public far::Shuttle {
+class CellarPageIo final : public far::PageIo {
  public:
-  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
+  explicit CellarPageIo(Cellar& cellar) : cellar_(cellar) {}
 
   [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
   [[nodiscard]] far::Status fetch(std::span<const far::PageNumber> pages) override {
@@ -99,8 +99,8 @@ class PageMoverTest : public testing::Test, public far::BusErrorServer {
   far::Frames frames{kBudget};
   Tally tally;
   far::PageMover mover;
-  CellarShuttle faults{cellar};
-  CellarShuttle evictor{cellar};
+  CellarPageIo faults{cellar};
+  CellarPageIo evictor{cellar};
   far::BusErrorRegistration registration{*this};
 };
 

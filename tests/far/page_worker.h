@@ -19,7 +19,7 @@ namespace farside::far {
 class Worker {
  public:
   Worker(Space& space, std::uint64_t number, std::uint64_t workers)
-      : space_(space), lane_(space.open_lane()), number_(number), workers_(workers), random_(number) {}
+      : space_(space), io_(space.open_io()), number_(number), workers_(workers), random_(number) {}
 
   void work(int rounds) {
     for (int round = 0; round < rounds; ++round) {
@@ -69,12 +69,12 @@ class Worker {
         buffers[i].assign(kPageBytes / 8, value);
         pages_[pages[i]] = value;
       }
-      ASSERT_EQ(lane_->write(list, soon()), Status::done);
+      ASSERT_EQ(io_->write(list, soon()), Status::done);
     });
   }
   void read(const std::vector<std::uint64_t>& pages) {
     with_buffers(pages, [&](std::vector<Bytes>& buffers, const std::vector<Transfer>& list) {
-      ASSERT_EQ(lane_->read(list, soon()), Status::done);
+      ASSERT_EQ(io_->read(list, soon()), Status::done);
       for (std::size_t i = 0; i < pages.size(); ++i) {
         ASSERT_EQ(buffers[i], Bytes(kPageBytes / 8, pages_[pages[i]])) << "page " << pages[i];
       }
@@ -82,12 +82,12 @@ class Worker {
   }
   void discard() {
     const std::uint64_t page = any_pages().front();
-    ASSERT_EQ(lane_->discard(page * kPageBytes, kPageBytes, soon()), Status::done);
+    ASSERT_EQ(io_->discard(page * kPageBytes, kPageBytes, soon()), Status::done);
     pages_[page] = 0;
   }
 
   Space& space_;
-  const std::unique_ptr<Lane> lane_;
+  const std::unique_ptr<IoContext> io_;
   const std::uint64_t number_;
   const std::uint64_t workers_;
   std::mt19937_64 random_;

@@ -24,7 +24,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-#include "far/pager/space_shuttles.h"
+#include "far/pager/space_page_io.h"
 #include "tests/far/local_space.h"
 #include "tests/support/reduced.h"
 #include "tests/support/shared.h"
@@ -40,11 +40,12 @@ constexpr std::uint64_t kSpace = 8 * kBudget;
 
 struct Memory {
   explicit Memory(FaultService service, std::uint64_t bytes = kSpace, std::uint64_t budget = kBudget,
-                  std::chrono::milliseconds patience = std::chrono::minutes(2)) {
+                  std::chrono::milliseconds fault_timeout = std::chrono::minutes(2)) {
     auto owned = std::make_unique<LocalSpace>(bytes);
     space = owned.get();
-    pager = std::make_unique<Pager>(std::make_unique<SpaceShuttles>(std::move(owned)),
-                                    PagerOptions{.budget_bytes = budget, .service = service, .patience = patience});
+    pager = std::make_unique<Pager>(
+        std::make_unique<SpacePageIoSource>(std::move(owned)),
+        PagerOptions{.budget_bytes = budget, .service = service, .fault_timeout = fault_timeout});
     words = {reinterpret_cast<std::uint64_t*>(pager->base()), bytes / 8};
   }
 

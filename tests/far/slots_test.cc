@@ -29,9 +29,9 @@ struct Cellar {
   std::function<void()> within_next_erase;
 };
 
-class CellarShuttle final : public Shuttle {
+class CellarPageIo final : public PageIo {
  public:
-  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
+  explicit CellarPageIo(Cellar& cellar) : cellar_(cellar) {}
 
   [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
   [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override {
@@ -56,45 +56,45 @@ class CellarShuttle final : public Shuttle {
   [[nodiscard]] std::byte* shelf(Slot slot) { return cellar_.bytes.data() + std::size_t{slot} * kPageBytes; }
 
   Cellar& cellar_;
-  std::vector<std::byte> buffer_ = std::vector<std::byte>(Shuttle::kPages * kPageBytes);
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(PageIo::kPages * kPageBytes);
 };
 
 /// One process's share of it: a byte for each page.
 class Owner {
  public:
   Owner(Cellar& cellar, Slots& slots)
-      : map_(slots, kPages, {}), shuttle_(map_, std::make_unique<CellarShuttle>(cellar)) {}
+      : map_(slots, kPages, {}), page_io_(map_, std::make_unique<CellarPageIo>(cellar)) {}
 
   Status store(const std::vector<PageNumber>& pages, int byte) {
-    std::memset(shuttle_.buffer(), byte, pages.size() * kPageBytes);
-    return shuttle_.store(pages);
+    std::memset(page_io_.buffer(), byte, pages.size() * kPageBytes);
+    return page_io_.store(pages);
   }
   std::vector<int> fetch_all(const std::vector<PageNumber>& pages) {
-    std::memset(shuttle_.buffer(), 0xff, pages.size() * kPageBytes);
-    EXPECT_EQ(shuttle_.fetch(pages), Status::done);
+    std::memset(page_io_.buffer(), 0xff, pages.size() * kPageBytes);
+    EXPECT_EQ(page_io_.fetch(pages), Status::done);
     std::vector<int> bytes;
-    for (std::size_t i = 0; i < pages.size(); ++i) bytes.push_back(static_cast<int>(shuttle_.buffer()[i * kPageBytes]));
+    for (std::size_t i = 0; i < pages.size(); ++i) bytes.push_back(static_cast<int>(page_io_.buffer()[i * kPageBytes]));
     return bytes;
   }
   int fetch(PageNumber page) { return fetch_all({page}).front(); }
-  void erase(PageNumber first, PageNumber count) { EXPECT_EQ(shuttle_.erase(first, count), Status::done); }
+  void erase(PageNumber first, PageNumber count) { EXPECT_EQ(page_io_.erase(first, count), Status::done); }
   [[nodiscard]] SlotMap& map() { return map_; }
 
  private:
   SlotMap map_;
-  SlotShuttle shuttle_;
+  SlotPageIo page_io_;
 };
 
 class SlotsTest : public testing::Test {
  protected:
   static std::vector<PageNumber> pages_from(PageNumber first) {
-    std::vector<PageNumber> pages(Shuttle::kPages);
+    std::vector<PageNumber> pages(PageIo::kPages);
     std::iota(pages.begin(), pages.end(), first);
     return pages;
   }
 
   Cellar cellar;
-  Slots slots{std::make_unique<CellarShuttle>(cellar), kSlots};
+  Slots slots{std::make_unique<CellarPageIo>(cellar), kSlots};
 };
 
 // What is stored together lies together, wherever it is in the program, and stays there when it is stored again.
@@ -135,7 +135,7 @@ TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
 // It is tried again when something else becomes empty, and when there is no room.
 TEST_F(SlotsTest, WhatCouldNotBeErasedIsErasedLater) {
   Owner owner(cellar, slots);
-  for (PageNumber first = 0; first < kSlots; first += Shuttle::kPages) {
+  for (PageNumber first = 0; first < kSlots; first += PageIo::kPages) {
     EXPECT_EQ(owner.store(pages_from(first), 1), Status::done);
   }
   cellar.erases_end_with = Status::timed_out;
@@ -144,7 +144,7 @@ TEST_F(SlotsTest, WhatCouldNotBeErasedIsErasedLater) {
   cellar.erases_end_with = Status::done;
   EXPECT_EQ(owner.store({5000}, 1), Status::full);
   EXPECT_THAT(cellar.given_back, testing::UnorderedElementsAre(0, 1024));
-  for (PageNumber first = 0; first < 2048; first += Shuttle::kPages) {
+  for (PageNumber first = 0; first < 2048; first += PageIo::kPages) {
     EXPECT_EQ(owner.store(pages_from(first), 2), Status::done);
   }
   EXPECT_EQ(owner.fetch(0), 2);
@@ -178,7 +178,7 @@ TEST_F(SlotsTest, WhatHasNoSlotIsNotAskedFor) {
 // A group goes back to the pool when nothing of it is left, and is used again.
 TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
   Owner owner(cellar, slots);
-  for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
+  for (PageNumber page = 0; page < 2048; page += PageIo::kPages)
     ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
   owner.erase(0, 1000);
   EXPECT_THAT(cellar.given_back, testing::IsEmpty());
@@ -187,14 +187,14 @@ TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
   owner.erase(0, kPages);
   EXPECT_THAT(cellar.given_back, testing::ElementsAre(0, 1024));
   EXPECT_EQ(slots.used(), 0U);
-  for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
+  for (PageNumber page = 0; page < kSlots; page += PageIo::kPages)
     ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
 }
 
 // The keeper may wait for a node that does not answer. Threads that empty other groups do not wait for it as well.
 TEST_F(SlotsTest, WhatIsEmptiedWhileAnotherGroupIsGivenBackIsLeftToThatThread) {
   Owner owner(cellar, slots);
-  for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
+  for (PageNumber page = 0; page < 2048; page += PageIo::kPages)
     ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
   std::future<void> other;
   cellar.within_next_erase = [&] {
@@ -210,7 +210,7 @@ TEST_F(SlotsTest, WhatIsEmptiedWhileAnotherGroupIsGivenBackIsLeftToThatThread) {
 // Every slot can be used; then it is full, and nothing of a list that finds no room is half stored.
 TEST_F(SlotsTest, AFullSpaceSaysSo) {
   Owner owner(cellar, slots);
-  for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
+  for (PageNumber page = 0; page < kSlots; page += PageIo::kPages)
     ASSERT_EQ(owner.store(pages_from(page), 1), Status::done);
   EXPECT_EQ(owner.store({5000}, 2), Status::full);
   EXPECT_EQ(owner.store({3, 5000}, 2), Status::full);

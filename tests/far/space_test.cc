@@ -82,7 +82,7 @@ TEST_F(AFarSpace, LosesNothingWhenNodesAreLostOneByOne) {
   }
   fabric_->sleep(20ms);
   fabric_->mark_lost(0);
-  EXPECT_TRUE(test::eventually([&] { return space->slabs().mend(soon()); }));
+  EXPECT_TRUE(test::eventually([&] { return space->slabs().repair(soon()); }));
   fabric_->mark_lost(1);
   fabric_->sleep(20ms);
   working = 0;
@@ -91,22 +91,22 @@ TEST_F(AFarSpace, LosesNothingWhenNodesAreLostOneByOne) {
 TEST_F(AFarSpace, SaysThatWhatWasOnALostNodeIsLost) {
   start_nodes(8);
   const auto space = open(3, 1);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::uint64_t value = 7;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Status::done);
+    ASSERT_EQ(io->write({&transfer, 1}, soon()), Status::done);
   }
   fabric_->mark_lost(1);
   int lost = 0;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    if (lane->read({&transfer, 1}, soon()) == Status::lost) ++lost;
+    if (io->read({&transfer, 1}, soon()) == Status::lost) ++lost;
   }
   EXPECT_EQ(lost, 1);
-  EXPECT_EQ(lane->discard(0, space->bytes(), soon()), Status::done) << "afterwards there is nothing to be lost";
+  EXPECT_EQ(io->discard(0, space->bytes(), soon()), Status::done) << "afterwards there is nothing to be lost";
   const Transfer transfer{kSlabBytes, LocalSpan(value)};
-  EXPECT_EQ(lane->read({&transfer, 1}, soon()), Status::done);
+  EXPECT_EQ(io->read({&transfer, 1}, soon()), Status::done);
   EXPECT_EQ(value, 0U);
 }
 
@@ -116,7 +116,7 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
   constexpr std::uint64_t kBlock = 4096;
   start_nodes(8);
   const auto space = open(1, 1);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::vector<std::byte> bytes(kBlock, std::byte{7});
   const auto at = [&bytes](std::uint64_t offset, std::uint64_t size) {
     return std::vector<Transfer>{{offset, LocalSpan(bytes.data(), size)}};
@@ -124,11 +124,11 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
   const auto lost_blocks = [&] {
     std::vector<std::uint64_t> lost;
     for (std::uint64_t block = 0; block < kSlabBytes / kBlock; ++block) {
-      if (lane->read(at(block * kBlock, kBlock), soon()) == Status::lost) lost.push_back(block);
+      if (io->read(at(block * kBlock, kBlock), soon()) == Status::lost) lost.push_back(block);
     }
     return lost;
   };
-  ASSERT_EQ(lane->write(at(0, kBlock), soon()), Status::done);
+  ASSERT_EQ(io->write(at(0, kBlock), soon()), Status::done);
   const PeerId only = space->slabs().place(0)[0].node->peer();
   fabric_->mark_lost(only);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
@@ -136,19 +136,19 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
   EXPECT_EQ(space->slabs().take_losses(), std::vector<Loss>{});
 
   bytes.assign(kBlock, std::byte{9});
-  EXPECT_EQ(lane->write(at(kBlock, kBlock), soon()), Status::done);
+  EXPECT_EQ(io->write(at(kBlock, kBlock), soon()), Status::done);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
-  EXPECT_EQ(lane->write(at(2 * kBlock + 8, kBlock - 8), soon()), Status::lost) << "its first bytes are lost";
-  EXPECT_EQ(lane->write(at(2 * kBlock, 8), soon()), Status::lost);
+  EXPECT_EQ(io->write(at(2 * kBlock + 8, kBlock - 8), soon()), Status::lost) << "its first bytes are lost";
+  EXPECT_EQ(io->write(at(2 * kBlock, 8), soon()), Status::lost);
   EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
-  for (const std::uint64_t block : {0, 2, 3}) EXPECT_EQ(lane->write(at(block * kBlock, kBlock), soon()), Status::done);
+  for (const std::uint64_t block : {0, 2, 3}) EXPECT_EQ(io->write(at(block * kBlock, kBlock), soon()), Status::done);
   EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
   EXPECT_EQ(bytes.back(), std::byte{9});
   EXPECT_EQ(space->slabs().count_copies(), (CopyCounts{.whole = 1}));
 
   fabric_->mark_lost(space->slabs().place(0)[0].node->peer());
-  EXPECT_EQ(lane->write(at(0, kBlock), soon()), Status::done);
-  EXPECT_EQ(lane->discard(0, kSlabBytes, soon()), Status::done);
+  EXPECT_EQ(io->write(at(0, kBlock), soon()), Status::done);
+  EXPECT_EQ(io->discard(0, kSlabBytes, soon()), Status::done);
   EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
   EXPECT_EQ(bytes.back(), std::byte{0});
 }
@@ -156,15 +156,15 @@ TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
 TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
   start_nodes(4);
   const auto space = open(12, 1);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
   const Transfer across{kSlabBytes / 2, LocalSpan(bytes.data(), bytes.size())};  // the ends of two slabs
-  EXPECT_EQ(lane->read({&across, 1}, soon()), Status::done);
+  EXPECT_EQ(io->read({&across, 1}, soon()), Status::done);
   EXPECT_EQ(bytes.front(), std::byte{0});
   EXPECT_EQ(use().taken, 0U);
-  ASSERT_EQ(lane->write({&across, 1}, soon()), Status::done);
+  ASSERT_EQ(io->write({&across, 1}, soon()), Status::done);
   EXPECT_EQ(use().taken, 2U);
-  ASSERT_EQ(lane->discard(0, space->bytes(), soon()), Status::done);
+  ASSERT_EQ(io->discard(0, space->bytes(), soon()), Status::done);
   EXPECT_TRUE(test::eventually([&] { return use().bare + use().free == 12; }));
 }
 
@@ -172,16 +172,16 @@ TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
 TEST_F(AFarSpace, GivesBackASlabThatWasDiscardedPieceByPiece) {
   start_nodes(4);
   const auto space = open(2, 2);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::vector<std::byte> bytes(2 * kSlabBytes, std::byte{1});
   const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
-  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(io->write({&all, 1}, soon()), Status::done);
   EXPECT_EQ(use().taken, 4U);
   for (std::uint64_t offset = 0; offset < kSlabBytes; offset += 4096) {
-    ASSERT_EQ(lane->discard(offset, 4096, soon()), Status::done);
+    ASSERT_EQ(io->discard(offset, 4096, soon()), Status::done);
   }
   EXPECT_EQ(use().taken, 2U);
-  ASSERT_EQ(lane->read({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(io->read({&all, 1}, soon()), Status::done);
   EXPECT_EQ(std::ranges::count(bytes, std::byte{0}), kSlabBytes);
 }
 
@@ -195,16 +195,16 @@ TEST_F(AFarSpace, WritesNothingToDiscardWholeBlocks) {
   });
   StripedSpace space(fabric, kSelf, SpaceShape{2 * kSlabBytes, kSlabBytes, 2});
   for (auto& node : nodes_) space.slabs().add(node->join());
-  const auto lane = space.open_lane();
+  const auto io = space.open_io();
   std::vector<std::byte> bytes(2 * kSlabBytes, std::byte{1});
   const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
-  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(io->write({&all, 1}, soon()), Status::done);
   EXPECT_EQ(writes, 4);
   for (std::uint64_t offset = 0; offset < kSlabBytes + 4096; offset += 4096) {
-    ASSERT_EQ(lane->discard(offset, 4096, soon()), Status::done);
+    ASSERT_EQ(io->discard(offset, 4096, soon()), Status::done);
   }
   EXPECT_EQ(writes, 4);
-  ASSERT_EQ(lane->discard(2 * kSlabBytes - 8, 8, soon()), Status::done);
+  ASSERT_EQ(io->discard(2 * kSlabBytes - 8, 8, soon()), Status::done);
   EXPECT_EQ(writes, 6) << "a part of a block is overwritten, at both nodes";
 }
 
@@ -212,36 +212,36 @@ TEST_F(AFarSpace, WritesNothingToDiscardWholeBlocks) {
 TEST_F(AFarSpace, HasZerosAroundWhatIsWrittenInADiscardedBlock) {
   start_nodes(4);
   const auto space = open(1, 1);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
   const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
-  ASSERT_EQ(lane->write({&all, 1}, soon()), Status::done);
-  ASSERT_EQ(lane->discard(100, 3 * 4096, soon()), Status::done);
+  ASSERT_EQ(io->write({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(io->discard(100, 3 * 4096, soon()), Status::done);
   std::array<std::byte, 8> few{};
   few.fill(std::byte{2});
   const Transfer part{4096 + 200, LocalSpan(few.data(), few.size())};
-  ASSERT_EQ(lane->write({&part, 1}, soon()), Status::done);
+  ASSERT_EQ(io->write({&part, 1}, soon()), Status::done);
   std::vector<std::byte> expected(kSlabBytes, std::byte{1});
   std::fill_n(expected.begin() + 100, 3 * 4096, std::byte{0});
   std::ranges::copy(few, expected.begin() + 4096 + 200);
-  ASSERT_EQ(lane->read({&all, 1}, soon()), Status::done);
+  ASSERT_EQ(io->read({&all, 1}, soon()), Status::done);
   EXPECT_EQ(bytes, expected);
 }
 
 TEST_F(AFarSpace, SaysThatItIsFullAndWritesWhatHasAPlace) {
   start_nodes(1);
   const auto space = open(4, 1);
-  const auto lane = space->open_lane();
+  const auto io = space->open_io();
   std::uint64_t value = 1;
   for (std::uint64_t slab = 0; slab < 3; ++slab) {
     const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Status::done);
+    ASSERT_EQ(io->write({&transfer, 1}, soon()), Status::done);
   }
   std::uint64_t second = 2;
   const std::vector<Transfer> both{{3 * kSlabBytes, LocalSpan(second)}, {0, LocalSpan(second)}};
-  EXPECT_EQ(lane->write(both, soon()), Status::full);
+  EXPECT_EQ(io->write(both, soon()), Status::full);
   const Transfer first{0, LocalSpan(value)};
-  ASSERT_EQ(lane->read({&first, 1}, soon()), Status::done);
+  ASSERT_EQ(io->read({&first, 1}, soon()), Status::done);
   EXPECT_EQ(value, 2U);
 }
 
@@ -251,7 +251,7 @@ TEST_F(AFarSpace, FindsNoRoomWhereNoNodeLives) {
   for (PeerId node = 0; node < kNodes; ++node) fabric_->mark_lost(node);
   std::uint64_t value = 1;
   const Transfer transfer{0, LocalSpan(value)};
-  EXPECT_EQ(space->open_lane()->write({&transfer, 1}, soon()), Status::lost);
+  EXPECT_EQ(space->open_io()->write({&transfer, 1}, soon()), Status::lost);
 }
 
 TEST(RoomForMirrors, IsWhatFindsAPartnerOnAnotherNode) {
@@ -271,7 +271,7 @@ TEST_F(AFarSpace, RefusesWhatLiesBeyondItsEnd) {
   const auto space = open(1, 1);
   std::uint64_t value = 0;
   const Transfer beyond{kSlabBytes - 4, LocalSpan(value)};
-  EXPECT_ANY_THROW((void)space->open_lane()->read({&beyond, 1}, soon()));
+  EXPECT_ANY_THROW((void)space->open_io()->read({&beyond, 1}, soon()));
 }
 
 }  // namespace

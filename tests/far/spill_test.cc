@@ -189,15 +189,15 @@ TEST_F(ASpilledSpace, RefusesWhatLiesBeyondItsEnd) {
   std::uint64_t value = 0;
   for (const std::uint64_t offset : {kSlabBytes - 4, 1000 * kSlabBytes}) {
     const Transfer beyond{offset, LocalSpan(value)};
-    EXPECT_ANY_THROW((void)space->open_lane()->read({&beyond, 1}, fabric_->in(60s)));
-    EXPECT_ANY_THROW((void)space->open_lane()->write({&beyond, 1}, fabric_->in(60s)));
+    EXPECT_ANY_THROW((void)space->open_io()->read({&beyond, 1}, fabric_->in(60s)));
+    EXPECT_ANY_THROW((void)space->open_io()->write({&beyond, 1}, fabric_->in(60s)));
   }
 }
 
 // ---- Nodes that do not answer
 
-/// A space in this process. What touches a slab whose node hangs times out at once. As with nodes, a lane that gave up
-/// a write begins no other while its node hangs.
+/// A space in this process. What touches a slab whose node hangs times out at once. As with nodes, an I/O context that
+/// gave up a write begins no other while its node hangs.
 class HangingSpace final : public Space {
  public:
   HangingSpace(Fabric& fabric, std::uint64_t slabs) : fabric_(fabric), bytes_(slabs * kSlabBytes) {}
@@ -206,13 +206,13 @@ class HangingSpace final : public Space {
 
   [[nodiscard]] std::uint64_t bytes() const override { return bytes_.size(); }
   [[nodiscard]] Fabric& fabric() override { return fabric_; }
-  [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return std::make_unique<HangingLane>(*this); }
+  [[nodiscard]] std::unique_ptr<IoContext> open_io() override { return std::make_unique<HangingIo>(*this); }
   [[nodiscard]] std::byte first_of(std::uint64_t slab) const { return bytes_[slab * kSlabBytes]; }
 
  private:
-  class HangingLane final : public Lane {
+  class HangingIo final : public IoContext {
    public:
-    explicit HangingLane(HangingSpace& space) : space_(space) {}
+    explicit HangingIo(HangingSpace& space) : space_(space) {}
 
     Status read(std::span<const Transfer> list, Deadline /*deadline*/) override {
       if (touches_hanging(list)) return Status::timed_out;
@@ -261,21 +261,21 @@ class ASpillBesideAHang : public testing::TestWithParam<bool> {
     const auto hangs = [this](std::uint64_t slab) { return pool_->hanging.contains(slab); };
     const Unresponsive unresponsive = GetParam() ? Unresponsive{.has = hangs} : Unresponsive{.may_have_room = hangs};
     space_ = std::make_unique<SpilledSpace>(std::move(pool), kSlabBytes, directory_ / "spill", unresponsive);
-    lane_ = space_->open_lane();
+    io_ = space_->open_io();
   }
 
   void write(std::byte value) {
     for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
       std::vector<std::byte> bytes(kSlabBytes, value);
       const Transfer transfer{slab * kSlabBytes, LocalSpan(bytes.data(), bytes.size())};
-      EXPECT_EQ(lane_->write({&transfer, 1}, fabric_->in(60s)), Status::done) << "slab " << slab;
+      EXPECT_EQ(io_->write({&transfer, 1}, fabric_->in(60s)), Status::done) << "slab " << slab;
     }
   }
   // One list for all.
   void expect(std::byte value) {
     std::vector<std::byte> bytes(kSlabs * kSlabBytes);
     const Transfer transfer{0, LocalSpan(bytes.data(), bytes.size())};
-    EXPECT_EQ(lane_->read({&transfer, 1}, fabric_->in(60s)), Status::done);
+    EXPECT_EQ(io_->read({&transfer, 1}, fabric_->in(60s)), Status::done);
     EXPECT_TRUE(std::ranges::all_of(bytes, [value](std::byte each) { return each == value; }));
   }
 
@@ -283,7 +283,7 @@ class ASpillBesideAHang : public testing::TestWithParam<bool> {
   std::unique_ptr<Fabric> fabric_ = make_lonely_fabric(1);
   HangingSpace* pool_ = nullptr;
   std::unique_ptr<SpilledSpace> space_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<IoContext> io_;
 };
 INSTANTIATE_TEST_SUITE_P(IsKnown, ASpillBesideAHang, testing::Bool());
 
@@ -303,7 +303,7 @@ TEST_P(ASpillBesideAHang, DiscardsWithoutTheNode) {
   write(std::byte{1});
   pool_->hanging = {kHanging};
   expect(std::byte{1});
-  EXPECT_EQ(lane_->discard(0, kSlabs * kSlabBytes, fabric_->in(60s)), Status::done);
+  EXPECT_EQ(io_->discard(0, kSlabs * kSlabBytes, fabric_->in(60s)), Status::done);
   expect(std::byte{0});
   pool_->hanging = {};
   expect(std::byte{0});

@@ -91,12 +91,12 @@ void StandInDaemon::serve() {
       if (watched[2 * i + 3].revents != 0) serve_faults(*connections_[i]);
       if (watched[2 * i + 2].revents != 0 && !obey(*connections_[i])) connections_[i] = nullptr;
     }
-    if (watched[1].revents != 0) greet();
+    if (watched[1].revents != 0) send_hello();
     std::erase(connections_, nullptr);
   }
 }
 
-void StandInDaemon::greet() {
+void StandInDaemon::send_hello() {
   Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd) return;
   send(fd, packet_of(DaemonPacketKind::welcome, options_.arena_bytes, options_.threshold_bytes));

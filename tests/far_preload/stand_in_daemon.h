@@ -67,7 +67,7 @@ class StandInDaemon {
   };
 
   void serve();
-  void greet();
+  void send_hello();
   [[nodiscard]] bool obey(Connection& connection);
   void join(Connection& connection, const far::DaemonPacket& packet, pid_t pid, Fd userfault);
   [[nodiscard]] bool drop_and_wait(Connection& connection, const far::DaemonPacket& drop);

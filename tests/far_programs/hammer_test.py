@@ -2,7 +2,7 @@
 import os
 import unittest
 
-import patience
+import waiting
 import pool
 from far_ways import LOCAL
 
@@ -25,7 +25,7 @@ class Hammer(OnAPool):
             with self.subTest(deed):
                 done = self.pool.run("far", "--local", LOCAL, "--", HAMMER, deed)
                 self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
-        patience.wait_for(lambda: sum(self.pool.lent()) == 0, "memory does not come back")
+        waiting.wait_for(lambda: sum(self.pool.lent()) == 0, "memory does not come back")
 
 
 class BadInput(OnAPool):

@@ -15,7 +15,7 @@ import time
 import unittest
 
 import memory_cgroup
-import patience
+import waiting
 import pool
 
 MIB = 1 << 20
@@ -47,10 +47,10 @@ class Plainly:
 
     def finish(self, process):
         """Its exit code. Unlike `wait`, it sees how much memory it took."""
-        patience_ends = threading.Timer(4 * patience.PATIENCE_S, process.kill)
-        patience_ends.start()
+        time_is_up = threading.Timer(4 * waiting.TIMEOUT_S, process.kill)
+        time_is_up.start()
         _, status, usage = os.wait4(process.pid, 0)
-        patience_ends.cancel()
+        time_is_up.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         self.peak_bytes = max(self.peak_bytes, usage.ru_maxrss * 1024)
         return process.returncode
@@ -129,7 +129,7 @@ class Redis:
         self.wait_for(lambda: self.ask("PING") == "PONG")
 
     def wait_for(self, condition):
-        patience.wait_for(lambda: condition() or not self.runs(), "redis does not answer")
+        waiting.wait_for(lambda: condition() or not self.runs(), "redis does not answer")
 
     def runs(self):
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None

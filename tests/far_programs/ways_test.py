@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-import patience
+import waiting
 import pool
 import prometheus
 from far_ways import WAYS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
@@ -33,10 +33,10 @@ class OnAPool(unittest.TestCase):
         return program
 
     def all_comes_back(self):
-        patience.wait_for(lambda: sum(self.pool.lent()) == 0, "memory does not come back")
+        waiting.wait_for(lambda: sum(self.pool.lent()) == 0, "memory does not come back")
 
     def run_program(self, command):
-        return self.pool.run_program(command, timeout=4 * patience.PATIENCE_S)
+        return self.pool.run_program(command, timeout=4 * waiting.TIMEOUT_S)
 
 
 class Bytes(OnAPool):
@@ -55,7 +55,7 @@ class Bytes(OnAPool):
 
     def test_sort_sorts_while_a_node_is_killed(self):
         def lose_a_node():
-            patience.wait_for(lambda: sum(self.pool.lent()) > 0, "nothing of it is far")
+            waiting.wait_for(lambda: sum(self.pool.lent()) > 0, "nothing of it is far")
             self.pool.kill_node(1)
 
         with tempfile.TemporaryDirectory() as directory:
@@ -67,7 +67,7 @@ class Deaths(OnAPool):
         for way in WAYS:
             with self.subTest(way=way.__name__):
                 # A node that is not back yet would get nothing of what the program has.
-                patience.wait_for(self.pool.all_lend, "not all nodes lend")
+                waiting.wait_for(self.pool.all_lend, "not all nodes lend")
                 check(self.start(way, *options))
                 self.all_comes_back()
 
@@ -87,7 +87,7 @@ class Deaths(OnAPool):
         alive = os.pidfd_open(program)
         far.kill()
         self.assertEqual(far.end()[1], "")
-        self.assertEqual(select.select([alive], [], [], patience.PATIENCE_S)[0], [alive], "the program goes on")
+        self.assertEqual(select.select([alive], [], [], waiting.TIMEOUT_S)[0], [alive], "the program goes on")
         os.close(alive)
         self.all_comes_back()
 
@@ -122,7 +122,7 @@ class Deaths(OnAPool):
             return values["farside_far_single_copy_total"], values["farside_far_mirrored_again_total"]
         self.assertEqual(counts(), (0, 0))
         self.pool.kill_node(1)
-        patience.wait_for(lambda: counts()[1] > 0, "it is not mirrored again")
+        waiting.wait_for(lambda: counts()[1] > 0, "it is not mirrored again")
         self.assertEqual(counts(), (1, 1))
 
     def test_a_mirrored_program_goes_on_without_a_node(self):
@@ -130,7 +130,7 @@ class Deaths(OnAPool):
         def check(program):
             for rank in [1, 0]:
                 self.pool.kill_node(rank)
-                patience.wait_for(self.pool.is_mirrored, "it is not mirrored again")
+                waiting.wait_for(self.pool.is_mirrored, "it is not mirrored again")
                 self.assertTrue(program.goes_on(), "it ended")
             program.tell_to_end()
             code, errors = program.end()

@@ -317,8 +317,8 @@ TEST(GlobalArray, RefusesCountsThatWrapAround) {
     EXPECT_EQ(array[0], value_of(0));
     std::uint64_t word = 0;
     EXPECT_THROW(array.pages().begin_get({0, 0, LocalSpan(&word, kMax)}), UsageError);
-    EXPECT_THROW((void)array.pages().put({kMax, 0, LocalSpan(word)}, seat.patience()), UsageError);
-    EXPECT_THROW((void)array.pages().get({0, kMax, LocalSpan(word)}, seat.patience()), UsageError);
+    EXPECT_THROW((void)array.pages().put({kMax, 0, LocalSpan(word)}, seat.deadline()), UsageError);
+    EXPECT_THROW((void)array.pages().get({0, kMax, LocalSpan(word)}, seat.deadline()), UsageError);
     meet(seat);
     EXPECT_TRUE(array.balance(kMax).status.done());
     meet(seat);

@@ -310,7 +310,7 @@ TEST(ReadCache, ServesWhatWasAnEvictedRanksUntilTheNextAcquire) {
     }
     meet(seat);
     if (me.index() == 1) ::pause();  // until it is evicted
-    EXPECT_EQ(seat.team.evict(1, seat.patience()), Outcome::done);
+    EXPECT_EQ(seat.team.evict(1, seat.deadline()), Outcome::done);
     EXPECT_TRUE(array.get(9, std::span(&value, 1)).done());
     EXPECT_EQ(value, 4U);
     EXPECT_EQ(array.get(25, std::span(&value, 1)).lost, Rank{1}) << "of that page there is no copy";

@@ -20,8 +20,8 @@ inline gas::GlobalArrayOptions small_pages(gas::Distribution distribution = gas:
 
 /// All ranks' work on memory is over.
 inline void meet(Seat& seat) {
-  EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());
-  EXPECT_EQ(seat.team.barrier(seat.patience()), Outcome::done);
+  EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.deadline()).done());
+  EXPECT_EQ(seat.team.barrier(seat.deadline()), Outcome::done);
 }
 
 }  // namespace farside::test

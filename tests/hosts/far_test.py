@@ -5,7 +5,7 @@ import unittest
 
 import hosts
 from far_ways import WAYS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 from pool_on_hosts import FARSIDE, Pool
 
 
@@ -37,7 +37,7 @@ class FarOnHosts(unittest.TestCase):
         for command in [[*below_farside_far("--mirror"), "forks"], [*below_farside_far("--mirror"), "mappings"],
                         [*with_a_heap("--mirror"), "sorts"], [*with_a_heap("--mirror"), "threads"]]:
             with self.subTest(command[-1]):
-                done = self.user.run(command, timeout=2 * PATIENCE_S, env=self.pool.environment)
+                done = self.user.run(command, timeout=2 * TIMEOUT_S, env=self.pool.environment)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.all_comes_back()
 
@@ -64,9 +64,9 @@ class FarOnHosts(unittest.TestCase):
         self.addCleanup(program.process.communicate)
         self.addCleanup(program.kill)
         wait_for(self.is_mirrored, "it is not mirrored")
-        self.assertEqual(self.pool.farside(self.other, ["down"]).wait(PATIENCE_S), 0)
+        self.assertEqual(self.pool.farside(self.other, ["down"]).wait(TIMEOUT_S), 0)
         self.hosts.move(self.other)
-        self.assertEqual(self.pool.start_on(self.other).wait(PATIENCE_S), 0)
+        self.assertEqual(self.pool.start_on(self.other).wait(TIMEOUT_S), 0)
         wait_for(self.is_mirrored, "it is not mirrored again")
         self.assertTrue(program.goes_on(), "it ended")
         for number in range(8):  # of both servers

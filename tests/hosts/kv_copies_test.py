@@ -8,7 +8,7 @@ import threading
 import unittest
 
 import hosts
-from patience import PATIENCE_S
+from waiting import TIMEOUT_S
 from pool_on_hosts import FARSIDE, Pool
 
 KV_WORK = os.environ["FARSIDE_KV_WORK"]
@@ -35,14 +35,14 @@ class Client:
 
     def next_line(self):
         try:
-            return self.said.get(timeout=PATIENCE_S)
+            return self.said.get(timeout=TIMEOUT_S)
         except queue.Empty:
             raise AssertionError(f"the client of {self.host.name} says nothing: {self.errors.read_text()}") from None
 
     def await_progress(self):
         for _ in range(ENOUGH):
             if self.next_line() is None:
-                code = self.program.wait(PATIENCE_S)
+                code = self.program.wait(TIMEOUT_S)
                 raise AssertionError(f"the client of {self.host.name} ended with {code}: {self.errors.read_text()}")
 
     def end(self):
@@ -51,7 +51,7 @@ class Client:
         last = ""
         while (line := self.next_line()) is not None:
             last = line.rstrip()
-        return self.program.wait(PATIENCE_S), last
+        return self.program.wait(TIMEOUT_S), last
 
 
 class KvCopiesOnHosts(unittest.TestCase):

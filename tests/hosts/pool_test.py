@@ -10,7 +10,7 @@ import unittest
 
 import hosts
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 from pool_on_hosts import FARSIDE, Pool
 
 PLUGIN = workbench.BIN.parent / "lib/nbdkit/plugins/nbdkit-farside-plugin.so"
@@ -132,13 +132,13 @@ class PoolOnHosts(unittest.TestCase):
         user.do(["nbdcopy", f"nbd+unix:///?socket={socket}", back])
         self.assertEqual(back.read_bytes(), image.read_bytes())
         device.terminate()
-        self.assertEqual(device.wait(PATIENCE_S), 0)
+        self.assertEqual(device.wait(TIMEOUT_S), 0)
 
     def test_all_read_one_tree_and_the_file_system_is_asked_for_each_byte_once(self):
         expected = subprocess.run(["sh", "-c", DIGESTS], cwd=self.files.source, capture_output=True, check=True).stdout
         programs = [self.pool.exec_on(host, ["sh", "-c", DIGESTS], stdout=subprocess.PIPE) for host in self.hosts]
         for program in programs:
-            self.assertEqual(program.communicate(timeout=PATIENCE_S)[0], expected)
+            self.assertEqual(program.communicate(timeout=TIMEOUT_S)[0], expected)
         asked = self.bytes_asked_for()
         if sum(asked) != workbench.size(self.files.source):
             said = [f"{host.name} asked for {asked[host.index]} bytes; its log:\n{self.pool.log(host)}" for host in self.hosts]
@@ -190,7 +190,7 @@ class PoolOnHosts(unittest.TestCase):
         for host in others:
             self.pool.wait_for_log(host, "this process goes on without it")
         self.assertEqual(self.kept(others[0], keys), keys)
-        self.assertEqual(self.pool.start_on(meeting).wait(PATIENCE_S), 0)
+        self.assertEqual(self.pool.start_on(meeting).wait(TIMEOUT_S), 0)
         for host in self.hosts:
             self.pool.wait_for_log(host, "the coordinator answers again")
         self.expect_no_restart(self.hosts)
@@ -205,7 +205,7 @@ class PoolOnHosts(unittest.TestCase):
 
     def start_again(self, where):
         started = [self.pool.start_on(host) for host in where]
-        self.assertEqual([program.wait(PATIENCE_S) for program in started], [0] * len(where))
+        self.assertEqual([program.wait(TIMEOUT_S) for program in started], [0] * len(where))
 
     def test_hosts_lose_their_supervisors(self):
         """One host does, and then all at once; the nodes go on, and are taken over. One whose supervisor was taken over is
@@ -271,7 +271,7 @@ class PoolOnHosts(unittest.TestCase):
         self.expect_answers(readers, self.large)
         began = time.monotonic()
         self.read(readers, self.small[:80])
-        self.assertLess(time.monotonic() - began, PATIENCE_S / 2)
+        self.assertLess(time.monotonic() - began, TIMEOUT_S / 2)
 
     def two_cannot_reach_each_other(self, cut):
         """They are in touch with all others; so to the pool they are alive."""

@@ -5,7 +5,7 @@ import unittest
 
 import hosts
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 # What mpirun calls as it would ssh: HOST COMMAND...
 AGENT = """\
@@ -47,18 +47,18 @@ class TeamOnHosts(unittest.TestCase):
 
     def test_a_token_goes_around(self):
         program = self.start("example_ring", 100)
-        output, errors = program.communicate(timeout=PATIENCE_S)
+        output, errors = program.communicate(timeout=TIMEOUT_S)
         self.assertEqual((program.returncode, output), (0, "the token passed 400 ranks\n"), errors)
 
     def test_neighbours_get_what_they_need(self):
         for name in ["example_laplace", "example_heat"]:
             with self.subTest(name):
-                output, errors = self.start(name).communicate(timeout=PATIENCE_S)
+                output, errors = self.start(name).communicate(timeout=TIMEOUT_S)
                 self.assertRegex(output, "^4 ranks, .* largest difference to one process alone 0\n$", errors)
 
     def test_a_graph_is_searched_by_all(self):
         edges = hosts.REPOSITORY / "examples" / "data" / "divisors.txt"
-        output, errors = self.start("example_breadth_first_search", edges, 1).communicate(timeout=PATIENCE_S)
+        output, errors = self.start("example_breadth_first_search", edges, 1).communicate(timeout=TIMEOUT_S)
         self.assertRegex(output, "^4 ranks: levels of 603 vertices, found right by one process alone\n", errors)
 
     def test_each_rank_says_which_rank_it_could_not_reach(self):
@@ -67,7 +67,7 @@ class TeamOnHosts(unittest.TestCase):
         wait_for(lambda: int(received.read_text()) > 20_000, "the token to go around")
         self.hosts.cut_both(self.hosts[1], self.hosts[2])
         self.addCleanup(self.hosts.heal)
-        output, errors = program.communicate(timeout=PATIENCE_S)
+        output, errors = program.communicate(timeout=TIMEOUT_S)
         self.assertEqual(output, "")
         self.assertIn("rank 1: the token did not reach rank 2: timed out\n", errors)
         for rank, previous in [(2, 1), (3, 2), (0, 3)]:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-import patience
+import waiting
 import pool
 import prometheus
 
@@ -32,7 +32,7 @@ class Terminal:
         """Reads until it has said these, in this order."""
         said = b""
         while not re.search(b".*".join(map(re.escape, words)), said, re.DOTALL):
-            if not select.select([self.side], [], [], patience.PATIENCE_S)[0]:
+            if not select.select([self.side], [], [], waiting.TIMEOUT_S)[0]:
                 raise TimeoutError(f"it did not say {words}, but {said}")
             said += os.read(self.side, 4096)
 
@@ -43,7 +43,7 @@ class Terminal:
 
     def end(self, keys):
         os.write(self.side, keys)
-        code = self.process.wait(patience.PATIENCE_S)
+        code = self.process.wait(waiting.TIMEOUT_S)
         os.close(self.side)
         return code
 
@@ -90,7 +90,7 @@ class Serve(WithPool):
         listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
         process = self.pool.start("kv", "serve", *listen, *arguments, **options)
         self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait, patience.PATIENCE_S)
+        self.addCleanup(process.wait, waiting.TIMEOUT_S)
         self.addCleanup(process.terminate)
         process.port = int(process.stdout.readline().rsplit(":", 1)[1])
         return process
@@ -112,7 +112,7 @@ class Serve(WithPool):
             values = prometheus.parse(prometheus.fetch(page))
             return values["farside_kv_get_seconds_count"], values["farside_kv_put_seconds_count"]
         self.assertEqual(counts(), (0, 0))
-        with socket.create_connection(("127.0.0.1", process.port), patience.PATIENCE_S) as client:
+        with socket.create_connection(("127.0.0.1", process.port), waiting.TIMEOUT_S) as client:
             replies = client.makefile("rb")
             for request, reply in ((b"SET a 1", b"+OK\r\n"), (b"GET a", b"$1\r\n1\r\n"), (b"GET b", b"$-1\r\n"), (b"PING", b"+PONG\r\n")):
                 client.sendall(request + b"\r\n")
@@ -147,7 +147,7 @@ class Serve(WithPool):
 
     def test_it_goes_on_when_a_node_is_back(self):
         client = self.enterContext(socket.create_connection(("127.0.0.1", self.serve("--threads", "1").port)))
-        client.settimeout(patience.PATIENCE_S)
+        client.settimeout(waiting.TIMEOUT_S)
         replies = client.makefile("rb")
         keys = [f"key:{i}" for i in range(20)]  # of both nodes
 
@@ -159,15 +159,15 @@ class Serve(WithPool):
             return ask("MSET", *(word for key in keys for word in (key, "1"))) == b"+OK\r\n"
         self.assertTrue(is_written())
         self.pool.kill_node(1)
-        patience.wait_for(is_written, "what is written has no answer")
+        waiting.wait_for(is_written, "what is written has no answer")
         self.pool.kill_node(0)
-        patience.wait_for(lambda: ask("EXISTS", *keys).startswith(b":"), "what is read has no answer")
+        waiting.wait_for(lambda: ask("EXISTS", *keys).startswith(b":"), "what is read has no answer")
 
     def test_a_stopped_node_keeps_no_client_of_others_waiting(self):
-        address = ("127.0.0.1", self.serve("--threads", "1", "--timeout", f"{4 * patience.PATIENCE_S}s").port)
+        address = ("127.0.0.1", self.serve("--threads", "1", "--timeout", f"{4 * waiting.TIMEOUT_S}s").port)
 
         def connect():
-            client = self.enterContext(socket.create_connection(address, patience.PATIENCE_S))
+            client = self.enterContext(socket.create_connection(address, waiting.TIMEOUT_S))
             return client, client.makefile("rb")
 
         def send(client, *requests):
@@ -187,19 +187,19 @@ class Serve(WithPool):
         def stands_still():
             states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0] for task in pathlib.Path(f"/proc/{stopped}/task").iterdir()]
             return set(states) == {"T"}
-        patience.wait_for(stands_still, "the node does not stop")  # the signal's return says nothing of its threads
-        waiting = {key: connect() for key in keys}
-        for key, client in waiting.items():
+        waiting.wait_for(stands_still, "the node does not stop")  # the signal's return says nothing of its threads
+        connections = {key: connect() for key in keys}
+        for key, client in connections.items():
             send(client, f"INCR {key}")
         replies = {}
 
         def take_replies():
-            for ready in select.select([client[0] for key, client in waiting.items() if key not in replies], [], [], 0)[0]:
-                key = next(key for key, client in waiting.items() if client[0] is ready)
-                replies[key] = waiting[key][1].readline()
+            for ready in select.select([client[0] for key, client in connections.items() if key not in replies], [], [], 0)[0]:
+                key = next(key for key, client in connections.items() if client[0] is ready)
+                replies[key] = connections[key][1].readline()
             return len(replies)
         # All but the first of the stopped node's keys are refused: that one may be done.
-        patience.wait_for(lambda: take_replies() >= len(keys) - 1, "clients wait for the first one's time-out")
+        waiting.wait_for(lambda: take_replies() >= len(keys) - 1, "clients wait for the first one's time-out")
         self.assertEqual(take_replies(), len(keys) - 1)
         of_others = [key for key, reply in replies.items() if reply == b":2\r\n"]
         refused = [key for key, reply in replies.items() if reply.startswith(b"-ERR server 1 of the store, on node 1, does not answer")]
@@ -215,18 +215,18 @@ class Serve(WithPool):
         self.assertIn(b"does not answer", ask(many, "DBSIZE"))
         self.assertEqual(ask(many, f"GET {refused[0]}"), b"$1\r\n")  # by READs alone
         self.assertEqual(many[1].readline(), b"1\r\n")
-        self.assertLess(time.monotonic() - began, patience.PATIENCE_S)
+        self.assertLess(time.monotonic() - began, waiting.TIMEOUT_S)
         os.kill(stopped, signal.SIGCONT)
         last = next(key for key in keys if key not in replies)
-        self.assertEqual(waiting[last][1].readline(), b":2\r\n")
-        patience.wait_for(lambda: ask(many, f"INCR {refused[0]}") == b":2\r\n", "the node that goes on is not found")
+        self.assertEqual(connections[last][1].readline(), b":2\r\n")
+        waiting.wait_for(lambda: ask(many, f"INCR {refused[0]}") == b":2\r\n", "the node that goes on is not found")
 
     def test_it_finds_a_pool_that_was_started_anew(self):
         with tempfile.TemporaryFile("w+") as log:
             address = ("127.0.0.1", self.serve("--threads", "1", stderr=log).port)
 
             def connect():
-                client = self.enterContext(socket.create_connection(address, patience.PATIENCE_S))
+                client = self.enterContext(socket.create_connection(address, waiting.TIMEOUT_S))
                 return client, client.makefile("rb")
 
             def ask(client, *words):
@@ -241,12 +241,12 @@ class Serve(WithPool):
             def said():
                 log.seek(0)
                 return log.read()
-            patience.wait_for(lambda: ask(before, "GET", "a").startswith(b"-ERR ") and "a server of the store is lost" in said(),
+            waiting.wait_for(lambda: ask(before, "GET", "a").startswith(b"-ERR ") and "a server of the store is lost" in said(),
                               "the log does not say that the pool is gone")
             self.pool.up()
             # None of the old pool's clients is told anything of the new one: it is disconnected.
             replies = set()
-            patience.wait_for(lambda: replies.add(reply := ask(before, "GET", "a")) or reply == b"",
+            waiting.wait_for(lambda: replies.add(reply := ask(before, "GET", "a")) or reply == b"",
                               "the new pool was not found")
             self.assertTrue(all(reply == b"" or reply.startswith(b"-ERR ") for reply in replies), replies)
             self.assertEqual(idle[1].readline(), b"")
@@ -258,7 +258,7 @@ class Serve(WithPool):
     def test_it_takes_as_many_clients_as_it_may_have_descriptors(self):
         few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))}
         address = ("127.0.0.1", self.serve(**few).port)
-        clients = [self.enterContext(socket.create_connection(address, patience.PATIENCE_S)) for _ in range(100)]
+        clients = [self.enterContext(socket.create_connection(address, waiting.TIMEOUT_S)) for _ in range(100)]
         for client in clients:
             client.sendall(b"PING\r\n")
             self.assertEqual(client.recv(7), b"+PONG\r\n")
@@ -280,17 +280,17 @@ class ServeWithoutListen(unittest.TestCase):
         server = self.enterContext(self.pool.start("kv", "serve"))
         self.addCleanup(server.terminate)
         path = pathlib.Path(self.pool.environment["FARSIDE_RUNTIME_DIR"], "resp.sock")
-        patience.wait_for(path.exists, "there is no socket")
+        waiting.wait_for(path.exists, "there is no socket")
         for address in ("127.0.0.1:6379", path):
             self.assertEqual(server.stdout.readline(), f"serving the Redis protocol at {address}\n")
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(patience.PATIENCE_S)
+            client.settimeout(waiting.TIMEOUT_S)
             client.connect(str(path))
             client.sendall(b"PING\r\n")
             self.assertEqual(client.makefile("rb").readline(), b"+PONG\r\n")
         server.terminate()
-        self.assertEqual(server.wait(patience.PATIENCE_S), 0)
+        self.assertEqual(server.wait(waiting.TIMEOUT_S), 0)
         self.assertFalse(path.exists())
 
 
@@ -298,7 +298,7 @@ class Examples(WithPool):
     def run_example(self, name):
         program = os.path.join(os.path.dirname(os.environ["FARSIDE_COMMAND"]), name)
         return subprocess.run([program], env=self.pool.environment, capture_output=True, text=True,
-                              timeout=patience.PATIENCE_S, check=True).stdout
+                              timeout=waiting.TIMEOUT_S, check=True).stdout
 
     def test_likes_agree_at_both_ends(self):
         self.assertIn("both ends agree: ", self.run_example("example_likes"))
@@ -331,7 +331,7 @@ class OnAFullDisk(unittest.TestCase):
     def test_everything_that_shows_the_store_says_so(self):
         serve = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
         self.addCleanup(serve.stdout.close)
-        self.addCleanup(serve.wait, patience.PATIENCE_S)
+        self.addCleanup(serve.wait, waiting.TIMEOUT_S)
         self.addCleanup(serve.terminate)
         page = next(line.split()[-1] for line in serve.stdout if "http" in line)
         self.assertEqual([self.journal(server) for server in (0, 1)], ["sound", "sound"])

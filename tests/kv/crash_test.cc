@@ -270,7 +270,7 @@ class CrashRun {
     step_ = std::numeric_limits<int>::max() / 2;
     const auto has_doubts = [this] {
       return std::ranges::any_of(servers_, [](const auto& side) {
-        return !side->life->memory.store().doubtful({std::numeric_limits<std::int64_t>::max()}).empty();
+        return !side->life->memory.store().undecided({std::numeric_limits<std::int64_t>::max()}).empty();
       });
     };
     for (int round = 0; round < 10'000 && (has_doubts() || !under_way_.empty()); ++round) {

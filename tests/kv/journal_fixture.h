@@ -95,7 +95,7 @@ class Life : public StoreUnderTest {
       }
       if (scanned.next == 0) break;
     }
-    for (const Doubtful& each : store().doubtful({std::numeric_limits<std::int64_t>::max()})) {
+    for (const UnresolvedTransaction& each : store().undecided({std::numeric_limits<std::int64_t>::max()})) {
       contents.prepared[each.timestamp] = store().prepared(each.timestamp).size();
     }
     return contents;

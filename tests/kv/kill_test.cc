@@ -43,7 +43,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     kv_baselines::TeamStoreOptions options;
     options.servers = kServers;
     options.store.bytes = 4U << 20U;
-    options.patience = std::chrono::milliseconds(100);
+    options.termination_timeout = std::chrono::milliseconds(100);
     options.journal.emplace();
     options.journal->directory = directory_.path() / std::to_string(rank);
     options.journal->sync = GetParam();

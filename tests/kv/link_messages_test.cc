@@ -11,7 +11,7 @@ namespace {
 
 Welcome welcome_of_a_standby() {
   Welcome welcome;
-  welcome.greeting = {.version = "1", .mode = FabricMode::direct, .remote_peers = false, .fabric = "an address"};
+  welcome.hello = {.version = "1", .mode = FabricMode::direct, .remote_peers = false, .fabric = "an address"};
   welcome.self = 1;
   welcome.seat = 1;
   welcome.servers = {"kv-0", "kv-1"};

@@ -46,12 +46,12 @@ std::uint64_t allocated_bytes() {
 void echo(const Mesh& mesh, const MailboxShape& shape, Waking waking) {
   ServedMailbox mailbox(*mesh.fabric, *mesh.channel, end_to(mesh, kClient), shape, waking);
   const auto bell = mesh.local->word<AtomicWord>(0);
-  Deadline next_by = mesh.patience();
+  Deadline next_by = mesh.deadline();
   const std::uint64_t allocated = allocated_bytes();
   for (bool goes_on = true; goes_on;) {
     const std::uint64_t rung = bell.load();
     const ServedMailbox::Came came = mailbox.poll();
-    if (came != ServedMailbox::Came::nothing) next_by = mesh.patience();
+    if (came != ServedMailbox::Came::nothing) next_by = mesh.deadline();
     switch (came) {
       case ServedMailbox::Came::request: {
         Message message(mailbox.request().begin(), mailbox.request().end());
@@ -84,8 +84,8 @@ void talk_with_echo(const MailboxShape& shape, Waking waking, const Talk& talk) 
     } else {
       MailboxRequests requests(*mesh.fabric, *mesh.channel, {end_to(mesh, kServer)}, shape, waking);
       talk(requests, mesh);
-      EXPECT_EQ(requests.send(0, std::as_bytes(std::span(kLast)), mesh.patience()), Outcome::done);
-      EXPECT_EQ(requests.receive(0, mesh.patience()).status, Outcome::done);
+      EXPECT_EQ(requests.send(0, std::as_bytes(std::span(kLast)), mesh.deadline()), Outcome::done);
+      EXPECT_EQ(requests.receive(0, mesh.deadline()).status, Outcome::done);
     }
     me.barrier();
   });
@@ -103,8 +103,8 @@ TEST_P(KvMailbox, CarriesEverySizeAroundTheBordersOfASlot) {
     }
     for (const std::size_t bytes : sizes) {
       const Message message = some_bytes(bytes, 3);
-      ASSERT_EQ(requests.send(0, message, mesh.patience()), Outcome::done);
-      const auto reply = requests.receive(0, mesh.patience());
+      ASSERT_EQ(requests.send(0, message, mesh.deadline()), Outcome::done);
+      const auto reply = requests.receive(0, mesh.deadline());
       ASSERT_EQ(reply.status, Outcome::done);
       ASSERT_EQ(reply.value, message) << bytes << " bytes";
     }
@@ -118,10 +118,10 @@ TEST_P(KvMailbox, AnswersManyUnderWayInTheirOrder) {
   const auto message = [](std::uint8_t number) { return some_bytes(number % 7 == 0 ? 1000 : number, number); };
   talk_with_echo(kShape, GetParam(), [&](MailboxRequests& requests, const Mesh& mesh) {
     for (std::uint8_t i = 0; i < kMany; ++i) {
-      ASSERT_EQ(requests.send(0, message(i), mesh.patience()), Outcome::done);
+      ASSERT_EQ(requests.send(0, message(i), mesh.deadline()), Outcome::done);
     }
     for (std::uint8_t i = 0; i < kMany; ++i) {
-      const auto reply = requests.receive(0, mesh.patience());
+      const auto reply = requests.receive(0, mesh.deadline());
       ASSERT_EQ(reply.status, Outcome::done);
       ASSERT_EQ(reply.value, message(i)) << "number " << int{i};
     }

@@ -11,10 +11,10 @@ import unittest
 
 import redis
 
-import patience
+import waiting
 import pool
 
-PATIENCE_S = patience.PATIENCE_S
+TIMEOUT_S = waiting.TIMEOUT_S
 
 
 class StoreServer:
@@ -34,7 +34,7 @@ class StoreServer:
     def stop(self):
         self.process.terminate()
         self.process.stdout.close()
-        code = self.process.wait(PATIENCE_S)
+        code = self.process.wait(TIMEOUT_S)
         self.pool.stop()
         return code
 
@@ -50,7 +50,7 @@ class MemoryServer:
     def stop(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
 
 class Oracle:
@@ -62,7 +62,7 @@ class Oracle:
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
              "--databases", "1", "--dir", self.directory.name], stdout=subprocess.DEVNULL)
-        patience.wait_for(lambda: os.path.exists(self.path), "redis-server did not start")
+        waiting.wait_for(lambda: os.path.exists(self.path), "redis-server did not start")
 
     def stop(self):
         self.process.kill()
@@ -71,7 +71,7 @@ class Oracle:
 
 
 def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, **options).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, **options).stdout
 
 
 class WithServer(unittest.TestCase):
@@ -133,7 +133,7 @@ class Library(WithServer):
 
     def test_keys_expire(self):
         self.client.set("a", 1, px=1)
-        patience.wait_for(lambda: self.client.get("a") is None, "it did not expire")
+        waiting.wait_for(lambda: self.client.get("a") is None, "it did not expire")
         self.assertEqual(self.client.ttl("a"), -2)
 
     def test_scan_finds_every_key_once(self):
@@ -264,7 +264,7 @@ def same(words, ours, theirs):
             ours, theirs = sorted(ours, key=repr), sorted(theirs, key=repr)
         return len(ours) == len(theirs) and all(same(words, *parts) for parts in zip(ours, theirs))
     if isinstance(ours, int) and isinstance(theirs, int) and words[0] in ("TTL", "EXPIRETIME", "EXEC") and ours > 900:
-        return abs(ours - theirs) <= PATIENCE_S
+        return abs(ours - theirs) <= TIMEOUT_S
     return repr(ours) == repr(theirs)
 
 

@@ -57,7 +57,7 @@ class AKvService : public testing::Test {
     options.listen = {addresses()[me.index()]};
     options.remote_peers = Hosts::wanted();
     options.store.bytes = 4U << 20U;
-    options.patience = 200ms;
+    options.termination_timeout = 200ms;
     return std::make_unique<Service>(options, secret_);
   }
 

@@ -51,12 +51,14 @@ class TwoServers final : public test::MemorySession {
     return MemorySession::put_all(writes);
   }
   void put_each(std::span<IndependentPut> puts, const PutEnded& ended) override {
-    const auto is_silent = [this](const IndependentPut& put) { return server_of(put.writes.front().key) == 1; };
-    for (const bool of_the_silent : {false, true}) {
+    std::vector<std::span<IndependentPut>>
+        order;  // known before the first has ended: afterwards its writes may be gone
+    for (const std::uint32_t server : {0, 1}) {
       for (IndependentPut& put : puts) {
-        if (is_silent(put) == of_the_silent) MemorySession::put_each({&put, 1}, ended);
+        if (server_of(put.writes.front().key) == server) order.emplace_back(&put, 1);
       }
     }
+    for (const std::span<IndependentPut> put : order) MemorySession::put_each(put, ended);
   }
 
  private:

@@ -61,7 +61,7 @@ class AKvStandby : public testing::Test {
     options.servers = [this] { return addresses(""); };
     options.store.bytes = 4U << 20U;
     if (standby_is_small_ && me.index() == kServers + lost()) options.store.bytes = 1U << 20U;
-    options.patience = kSetUp;  // no server gives up a large put that is under way, however slow the machine
+    options.termination_timeout = kSetUp;  // no server gives up a large put that is under way, however slow the machine
     options.replica.standbys = [this] { return addresses("-standby"); };
     options.replica.seat = me.index() / kServers;
     options.replica.is_dead = [this](ServerNumber partition, unsigned seat, std::uint16_t) {

@@ -131,13 +131,13 @@ TEST_F(StoreTest, DoubtfulIsWhatHasBeenPreparedForLong) {
   const std::array writes{Write{"a", "1"}};
   const Time before = now();
   ASSERT_EQ(store().prepare({at(10), {}, servers, writes}).answer, Answer::done);
-  EXPECT_TRUE(store().doubtful(before).empty());
-  const auto doubtful = store().doubtful(now() + std::chrono::seconds(1));
+  EXPECT_TRUE(store().undecided(before).empty());
+  const auto doubtful = store().undecided(now() + std::chrono::seconds(1));
   ASSERT_EQ(doubtful.size(), 1);
   EXPECT_EQ(doubtful.front().timestamp, at(10));
   EXPECT_EQ(doubtful.front().servers, (std::vector<ServerNumber>{3, 5}));
   commit(10);
-  EXPECT_TRUE(store().doubtful(now() + std::chrono::seconds(1)).empty());
+  EXPECT_TRUE(store().undecided(now() + std::chrono::seconds(1)).empty());
 }
 
 TEST_F(StoreTest, CountsTheKeysThatAreThere) {

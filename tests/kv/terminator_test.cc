@@ -76,7 +76,7 @@ class KvTerminator : public testing::Test {
     return store(server).prepare({timestamp, {}, servers, {&write, 1}}).answer;
   }
   [[nodiscard]] bool is_prepared(ServerNumber server) {
-    return !store(server).doubtful(servers_.fabric().in(std::chrono::hours(1)).at).empty();
+    return !store(server).undecided(servers_.fabric().in(std::chrono::hours(1)).at).empty();
   }
   [[nodiscard]] bool is_committed(ServerNumber server) {
     const auto newest = store(server).newest(keys_.at(server));

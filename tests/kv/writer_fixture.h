@@ -97,7 +97,7 @@ class KvWriter : public testing::Test {
     return session_.put_all({&write, 1}, servers_.soon());
   }
   [[nodiscard]] std::size_t prepared_at(ServerNumber server) {
-    return servers_.store_of(keys_[server]).doubtful(servers_.fabric().in(std::chrono::hours(1)).at).size();
+    return servers_.store_of(keys_[server]).undecided(servers_.fabric().in(std::chrono::hours(1)).at).size();
   }
   [[nodiscard]] std::uint64_t mark_at(ServerNumber server, const Timestamp& version) {
     Store& store = servers_.store_of(keys_[server]);

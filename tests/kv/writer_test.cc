@@ -76,7 +76,7 @@ TEST_P(KvWriterInDoubt, SettlesNothingAboveAPutThatItsOneServerMayStillDo) {
 
 using KvWriterInDoubtRules = KvWriterInDoubt;
 TEST_P(KvWriterInDoubtRules, CatchesASessionThatTakesItForOver) {
-  const KvRules broken{.doubts_puts_at_one_server = false};
+  const KvRules broken{.keeps_puts_at_one_server_in_doubt = false};
   AtomicSession session(servers_.fabric(), servers_.channel(), requests_, servers_.memories(), {.session = 2}, broken);
   EXPECT_TRUE(settles_above_a_late_put(session));
 }

@@ -13,7 +13,7 @@ import unittest.mock
 
 import nbd
 
-import patience
+import waiting
 import pool
 
 MIB = 1 << 20
@@ -30,7 +30,7 @@ class Device:
         self.process = subprocess.Popen(
             ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket, os.environ["FARSIDE_NBD_PLUGIN"],
              f"size={size}", *parameters], env=of.environment, stderr=errors)
-        patience.wait_for(lambda: self.process.poll() is not None or self.listens(), "nbdkit does not serve")
+        waiting.wait_for(lambda: self.process.poll() is not None or self.listens(), "nbdkit does not serve")
 
     def listens(self):
         with socket.socket(socket.AF_UNIX) as client:
@@ -44,13 +44,13 @@ class Device:
 
     def stop(self):
         self.process.terminate()
-        code = self.process.wait(patience.PATIENCE_S)
+        code = self.process.wait(waiting.TIMEOUT_S)
         self.directory.cleanup()
         return code
 
 
 def run(*command, **options):
-    return subprocess.run(command, check=True, capture_output=True, timeout=patience.PATIENCE_S, **options).stdout
+    return subprocess.run(command, check=True, capture_output=True, timeout=waiting.TIMEOUT_S, **options).stdout
 
 
 class ADevice(unittest.TestCase):
@@ -164,15 +164,15 @@ class Lent(unittest.TestCase):
             self.assertGreater(self.resident(), before + self.SIZE / 2)
             connection.shutdown()  # for whose end nbdkit waits
             end(device)
-            patience.wait_for(lambda: sum(self.pool.lent()) == 0, "what was lent does not come back")
-            patience.wait_for(lambda: self.resident() < before + self.SIZE / 2, "the machine does not get it back")
+            waiting.wait_for(lambda: sum(self.pool.lent()) == 0, "what was lent does not come back")
+            waiting.wait_for(lambda: self.resident() < before + self.SIZE / 2, "the machine does not get it back")
 
     def test_is_mirrored_again_after_a_loss(self):
         _, connection = self.start("mirror=true")
         for rank in [0, 1]:  # data on the second node alone would not survive the loss of both
             self.pool.kill_node(rank)
             self.assertEqual(self.read(connection), self.model)
-            patience.wait_for(lambda: self.pool.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
+            waiting.wait_for(lambda: self.pool.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
         self.assertEqual(self.read(connection), self.model)
 
     def test_is_in_the_file_when_it_is_on_no_node(self):
@@ -208,7 +208,7 @@ class Lent(unittest.TestCase):
     def test_is_an_error_when_its_pool_has_ended(self):
         _, connection = self.start("mirror=true")
         self.pool.process.terminate()
-        self.pool.process.wait(patience.PATIENCE_S)
+        self.pool.process.wait(waiting.TIMEOUT_S)
         for request in [lambda: connection.pread(MIB, 0), lambda: connection.pwrite(b"x" * MIB, MIB)]:
             with self.assertRaises(nbd.Error) as raised:
                 request()
@@ -235,7 +235,7 @@ class OverTcp(unittest.TestCase):
         return pathlib.Path(self.log.name).read_text()
 
     def wait_until_said(self, text):
-        patience.wait_for(lambda: text in self.said(), "the device does not say: " + text)
+        waiting.wait_for(lambda: text in self.said(), "the device does not say: " + text)
 
     def succeeds(self, request, *arguments):
         """A slow machine may need more than the device's time."""
@@ -245,7 +245,7 @@ class OverTcp(unittest.TestCase):
             except nbd.Error:
                 return False
             return True
-        patience.wait_for(tried, "the device does not answer")
+        waiting.wait_for(tried, "the device does not answer")
         return self.answer
 
     def write(self, byte):
@@ -262,7 +262,7 @@ class OverTcp(unittest.TestCase):
         self.addCleanup(os.kill, process, signal.SIGCONT)
         threads = pathlib.Path(f"/proc/{process}/task")
         stopped = lambda thread: thread.read_text().rsplit(")", 1)[1].split()[0] == "T"
-        patience.wait_for(lambda: all(map(stopped, threads.glob("*/stat"))), "the node does not stop")
+        waiting.wait_for(lambda: all(map(stopped, threads.glob("*/stat"))), "the node does not stop")
         return process
 
 
@@ -279,7 +279,7 @@ class AMirrorOverTcp(OverTcp):
         self.assertIn("does not answer, and is treated as lost", self.said())
         os.kill(stopped, signal.SIGCONT)
         self.expect(b"2")
-        patience.wait_for(lambda: "mirrored again" in self.said(), "it is not mirrored again")
+        waiting.wait_for(lambda: "mirrored again" in self.said(), "it is not mirrored again")
         self.pool.kill_node(1)
         self.expect(b"2")
 
@@ -320,7 +320,7 @@ class AMissingPool(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             nowhere = {**os.environ, "FARSIDE_RUNTIME_DIR": directory}
             ended = subprocess.run(["nbdkit", "--unix", directory + "/nbd", os.environ["FARSIDE_NBD_PLUGIN"], "size=1M"],
-                                   env=nowhere, capture_output=True, text=True, timeout=patience.PATIENCE_S, check=False)
+                                   env=nowhere, capture_output=True, text=True, timeout=waiting.TIMEOUT_S, check=False)
         self.assertEqual(ended.returncode, 1)
         self.assertIn("farside up", ended.stderr)
 
@@ -337,7 +337,7 @@ class ADeviceThatCannotBe(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             ended = subprocess.run(["nbdkit", "--unix", directory + "/nbd", os.environ["FARSIDE_NBD_PLUGIN"], *parameters],
                                    env=self.pool.environment, capture_output=True, text=True,
-                                   timeout=patience.PATIENCE_S, check=False)
+                                   timeout=waiting.TIMEOUT_S, check=False)
         self.assertEqual(ended.returncode, 1)
         return ended.stderr
 

@@ -79,7 +79,7 @@ TEST_F(LoadQueueTest, TellsWhatWaitsForItsTurnForLongToGoOn) {
   const std::vector<LoadQueue::Turn> turns = fill();
   now_ = now_ + std::chrono::seconds(1);
   EXPECT_EQ(take_in(100, 100).admission, Admission::waiting);
-  EXPECT_EQ(take_in(101, 0).admission, Admission::waiting);  // for a load: that is worth more patience
+  EXPECT_EQ(take_in(101, 0).admission, Admission::waiting);  // for a load: that is worth a longer wait
   now_ = now_ + (cache::time_limits::kTurn - Duration(1));
   EXPECT_THAT(queue_.take_late(now_), IsEmpty());
   now_ = now_ + Duration(1);

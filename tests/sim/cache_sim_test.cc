@@ -123,14 +123,14 @@ struct Mended {
   std::string_view error;
 };
 constexpr std::uint32_t kMaxStallThen = 100;
-constexpr std::array kMended{
+constexpr std::array kRepairedSeeds{
     Mended{"jam", 582, 10, "a block got a second row while a claim of its first one, which was given up, hid that"},
     Mended{"restart", 1795188623, 10, "a claim that landed long after its claimer's death gave a block a second row"},
     Mended{"restart", 1795189662, 10, "the same"},
 };
 
 TEST(CacheSim, PassesWhatFailedOnce) {
-  for (const Mended& each : kMended) {
+  for (const Mended& each : kRepairedSeeds) {
     scenario::CacheScenario scenario = scenario::find_scenario(each.scenario)->draw(each.seed);
     scenario.max_stall_ms = kMaxStallThen;
     for (const scenario::NamedSwitch& later : scenario::named_switches().subspan(each.switches))

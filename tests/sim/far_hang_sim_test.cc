@@ -74,17 +74,17 @@ class HangRun {
     for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
       std::uint64_t word = 0;
       const far::Transfer transfer{slab * kSlabBytes, LocalSpan(word)};
-      expect(lane_->read({&transfer, 1}, fabric().in(kDeadline)), "a read");
+      expect(io_->read({&transfer, 1}, fabric().in(kDeadline)), "a read");
       if (word != value) fail("a read found " + std::to_string(word));
     }
   }
   void discard() {
-    expect(lane_->discard(0, kSlabs * kSlabBytes, fabric().in(2 * far::time_limits::kGiveBack)), "a discard");
+    expect(io_->discard(0, kSlabs * kSlabBytes, fabric().in(2 * far::time_limits::kGiveBack)), "a discard");
   }
-  void mend_meanwhile() {
+  void repair_meanwhile() {
     world_.on(client(), [this] {
       while (!over_) {
-        (void)space_->slabs().mend(fabric().in(kDeadline));
+        (void)space_->slabs().repair(fabric().in(kDeadline));
         sleep(1ms);
       }
     });
@@ -137,7 +137,7 @@ class HangRun {
         fabric(), client(), far::SpaceShape{(kSlabs + kNewSlabs) * kSlabBytes, kSlabBytes, copies_}, scenario_.rules,
         scenario_.limits);
     for (Rank node = 0; node < scenario_.nodes; ++node) space_->slabs().add(nodes_.join(0, node));
-    lane_ = space_->open_lane();
+    io_ = space_->open_io();
     world_.on(client(), [this] {
       far::LenderWatch watch(space_->slabs());
       while (!over_) {
@@ -151,7 +151,7 @@ class HangRun {
 
   void write(std::uint64_t slab, std::uint64_t value) {
     const far::Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
-    expect(lane_->write({&transfer, 1}, fabric().in(kDeadline)), "a write");
+    expect(io_->write({&transfer, 1}, fabric().in(kDeadline)), "a write");
   }
   void expect(far::Status status, const std::string& what) {
     if (status != far::Status::done) fail(what + " ended as " + std::string(to_string(status)));
@@ -167,7 +167,7 @@ class HangRun {
   World world_;
   FarNodes nodes_;
   std::unique_ptr<far::StripedSpace> space_;
-  std::unique_ptr<far::Lane> lane_;
+  std::unique_ptr<far::IoContext> io_;
   std::vector<far::LenderWatch::News> told_;  ///< of node 0
   bool over_ = false;
   std::optional<std::string> violation_;
@@ -241,7 +241,7 @@ constexpr Hang kHangWithoutAMirror{2, 500,
 // It does not say in time that it has taken a slab back, whether it has or not.
 constexpr Hang kDiscardWhileOneHangs{2, kNever,
                                      [](HangRun& run) {
-                                       run.mend_meanwhile();
+                                       run.repair_meanwhile();
                                        run.write(1);
                                        run.hang(0, kGiveBackHang);
                                        for (std::uint64_t value = 2; value < 16; ++value) {

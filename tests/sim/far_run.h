@@ -73,7 +73,7 @@ class FarRun {
     std::size_t working = 0;
     bool begun = false;
     bool finished = false;  ///< its work
-    bool mended = false;
+    bool repaired = false;
     bool over = false;
   };
 
@@ -101,7 +101,7 @@ class FarRun {
       world_.on(rank, [this, number] { work(number); });
     }
     if (scenario_.hangs != 0) world_.on(rank, [this, number] { watch(number); });
-    mend(number);
+    repair(number);
     finish(number);
     client.over = true;
     nodes_.leave(number);
@@ -126,13 +126,13 @@ class FarRun {
     }
   }
 
-  void mend(std::size_t number) {
+  void repair(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
     const auto channel = fabric.open_channel();
     while (client.working != 0) {
       fabric.sleep(kAwhile);
-      (void)client.space->slabs().mend(fabric.in(kTimeout));
+      (void)client.space->slabs().repair(fabric.in(kTimeout));
     }
     client.finished = true;
     while (!all_living(&Client::finished)) fabric.sleep(kAwhile);
@@ -141,7 +141,7 @@ class FarRun {
     fabric.sleep(2 * scenario_.network.detection);
     client.space->slabs().find_lost(*channel, fabric.in(kTimeout));
     for (int i = 0; i < 1000 && !all_answer(client); ++i) fabric.sleep(5 * kAwhile);
-    for (int i = 0; i < 5 && !client.space->slabs().mend(fabric.in(kTimeout)); ++i) fabric.sleep(kAwhile);
+    for (int i = 0; i < 5 && !client.space->slabs().repair(fabric.in(kTimeout)); ++i) fabric.sleep(kAwhile);
   }
 
   [[nodiscard]] static bool all_answer(Client& client) {
@@ -152,30 +152,30 @@ class FarRun {
   void finish(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
-    const auto lane = client.space->open_lane();
-    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kTimeout));
-    client.mended = true;
+    const auto io = client.space->open_io();
+    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *io, {page}, fabric.in(kTimeout));
+    client.repaired = true;
     if (!scenario_.another_dies) return;
-    while (!all_living(&Client::mended)) fabric.sleep(kAwhile);
+    while (!all_living(&Client::repaired)) fabric.sleep(kAwhile);
     if (!std::exchange(another_died_, true)) world_.kill(0);
     fabric.sleep(2 * scenario_.network.detection);
-    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kTimeout));
+    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *io, {page}, fabric.in(kTimeout));
   }
 
   void work(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
-    const auto lane = client.space->open_lane();
+    const auto io = client.space->open_io();
     for (int round = 0; round < scenario_.rounds; ++round) {
       if (dice().one_in(4)) fabric.sleep(dice().up_to(kAwhile));
       const bool in_haste = scenario_.impatient && dice().one_in(4);
       const Deadline deadline = fabric.in(in_haste ? dice().up_to(kHaste) : kTimeout);
       switch (dice().random() % 8) {
-        case 0: discard(number, *lane, deadline); break;
+        case 0: discard(number, *io, deadline); break;
         case 1:
         case 2:
-        case 3: read(number, *lane, any_pages(client), deadline); break;
-        default: write(number, *lane, any_pages(client), deadline);
+        case 3: read(number, *io, any_pages(client), deadline); break;
+        default: write(number, *io, any_pages(client), deadline);
       }
     }
     --client.working;
@@ -215,11 +215,11 @@ class FarRun {
     return buffers;
   }
 
-  void read(std::size_t number, far::Lane& lane, const std::vector<std::uint64_t>& pages, Deadline deadline) {
+  void read(std::size_t number, far::IoContext& io, const std::vector<std::uint64_t>& pages, Deadline deadline) {
     Client& client = clients_[number];
     const Buffers buffers = buffers_for(pages, 0);
     mark_busy(client, pages, true);
-    const far::Status status = lane.read(buffers.list, deadline);
+    const far::Status status = io.read(buffers.list, deadline);
     mark_busy(client, pages, false);
     expect(number, status);
     if (status != far::Status::done) return;
@@ -242,12 +242,12 @@ class FarRun {
     return has(0xFFFF'FFFF) && has(0xFFFF'FFFF'0000'0000);
   }
 
-  void write(std::size_t number, far::Lane& lane, const std::vector<std::uint64_t>& pages, Deadline deadline) {
+  void write(std::size_t number, far::IoContext& io, const std::vector<std::uint64_t>& pages, Deadline deadline) {
     const std::uint64_t value = (number + 1) << 32U | ++values_;
     const Buffers buffers = buffers_for(pages, value);
     const std::vector<Discards> before = clients_[number].discards;
     mark_busy(clients_[number], pages, true);
-    const far::Status status = lane.write(buffers.list, deadline);
+    const far::Status status = io.write(buffers.list, deadline);
     mark_busy(clients_[number], pages, false);
     expect(number, status);
     for (const std::uint64_t page : pages) {
@@ -258,7 +258,7 @@ class FarRun {
 
   // Of a slab, or of one or two of its pages; others have pages there as well. What they write meanwhile may be gone
   // afterwards, or not.
-  void discard(std::size_t number, far::Lane& lane, Deadline deadline) {
+  void discard(std::size_t number, far::IoContext& io, Deadline deadline) {
     Client& client = clients_[number];
     const std::uint64_t slab = dice().random() % scenario_.space_slabs;
     const std::uint64_t count = dice().one_in(2) ? kPagesOfSlab : 1 + dice().random() % 2;
@@ -266,7 +266,7 @@ class FarRun {
     ++client.discards[slab].under_way;
     ++client.discards[slab].begun;
     for (std::uint64_t page = first; page < first + count; ++page) client.pages[page].insert(0);
-    const far::Status status = lane.discard(first * kPageBytes, count * kPageBytes, deadline);
+    const far::Status status = io.discard(first * kPageBytes, count * kPageBytes, deadline);
     expect(number, status);
     --client.discards[slab].under_way;  // one that timed out is over before any later write begins
     if (scenario_.threads != 1) return;
@@ -302,7 +302,7 @@ class FarRun {
       lost += is_dead || nodes_.given_up(rank, number) ? 1 : 0;
     }
     if (dead == 0) return false;
-    if (another_died_ && scenario_.nodes == 3 && scenario_.has_room()) --lost;  // what was lost before it was mended
+    if (another_died_ && scenario_.nodes == 3 && scenario_.has_room()) --lost;  // what was lost before it was repaired
     return lost >= scenario_.copies;
   }
 

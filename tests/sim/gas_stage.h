@@ -51,12 +51,12 @@ class Stage {
 
   // By a thread of `rank`. What a rank that was evicted finds says nothing: it may know outdated places only.
 
-  comm::Status get(team::Rank rank, gas::PageId page = 0, Duration patience = kLongTimeout) {
+  comm::Status get(team::Rank rank, gas::PageId page = 0, Duration timeout = kLongTimeout) {
     std::array<std::uint64_t, 2> words{};
     std::array<std::size_t, 2> numbers{};
     for (const std::size_t word : {0, 1}) numbers[word] = history(page, word).begin({.begin = ++moment_});
     const comm::Status status =
-        user(rank).accessor.get({page, 0, LocalSpan(words)}, user(rank).memory.fabric().in(patience));
+        user(rank).accessor.get({page, 0, LocalSpan(words)}, user(rank).memory.fabric().in(timeout));
     if (!status.done() || world.evicted(rank)) return status;
     ++moment_;
     for (const std::size_t word : {0, 1}) history(page, word).end(numbers[word], moment_, words[word]);

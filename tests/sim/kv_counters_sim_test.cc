@@ -26,7 +26,8 @@ KvScenario draw(std::uint64_t seed) {
   scenario.clients = 2 + static_cast<team::Rank>(dice.random() % 3);
   scenario.rounds = 4;
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
-  if (dice.one_in(2)) scenario.patience = std::chrono::microseconds(300);  // so that servers often ask each other
+  if (dice.one_in(2))
+    scenario.termination_timeout = std::chrono::microseconds(300);  // so that servers often ask each other
   scenario.network = draw_network(dice);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
@@ -128,22 +129,22 @@ TEST(KvCountersSim, LoseNothingThatWasAdded) {
   };
   expect_kept(
       kSeeds, run,
-      UnmetList{
-          nothing_is_revoked(),
-          writes_complete_early(),
-          fences_find_all_over(),
-          {"READ kv memory", {Fault::target_died, Fault::answer_lost}, "no server dies"},
-          {"atomic kv mailboxes of servers", {Fault::target_died, Fault::answer_lost}, "no server dies"},
-          {"wait kv mailboxes", {Fault::target_died}, "no server dies"},
-          {"signal", {Fault::target_died}, "one client dies at most, and a flush reports that first", kMayBeZero},
-          {"READ kv memory",
-           {Fault::poster_stopped, Fault::poster_died, Fault::landed_orphaned, Fault::target_stopped},
-           "few stop or die while they READ",
-           kRare},
-          {"WRITE kv mailboxes of servers",
-           {Fault::poster_died, Fault::landed_orphaned, Fault::target_died, Fault::answer_lost},
-           "servers write there, and none dies"},
-          {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about doubts", kRare}});
+      UnmetList{nothing_is_revoked(),
+                writes_complete_early(),
+                fences_find_all_over(),
+                {"READ kv memory", {Fault::target_died, Fault::answer_lost}, "no server dies"},
+                {"atomic kv mailboxes of servers", {Fault::target_died, Fault::answer_lost}, "no server dies"},
+                {"wait kv mailboxes", {Fault::target_died}, "no server dies"},
+                {"signal", {Fault::target_died}, "one client dies at most, and a flush reports that first", kMayBeZero},
+                {"READ kv memory",
+                 {Fault::poster_stopped, Fault::poster_died, Fault::landed_orphaned, Fault::target_stopped},
+                 "few stop or die while they READ",
+                 kRare},
+                {"WRITE kv mailboxes of servers",
+                 {Fault::poster_died, Fault::landed_orphaned, Fault::target_died, Fault::answer_lost},
+                 "servers write there, and none dies"},
+                {"WRITE kv mailboxes of servers", every_fault(),
+                 "a server asks another one only about transactions in doubt", kRare}});
 }
 TEST(KvCountersSimRules, CatchesAConditionThatIgnoresThePrepared) {
   EXPECT_TRUE(noticed(first_violation(kSeeds, [](std::uint64_t seed) {

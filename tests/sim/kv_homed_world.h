@@ -59,12 +59,12 @@ struct Side {
   Homes::StandbyIs& standby_is;
   kv::HomedRequests& requests;
 
-  Outcome send(const std::string& text, Duration patience = 1min) const {
-    return requests.send(0, message_of(text), fabric.in(patience));
+  Outcome send(const std::string& text, Duration timeout = 1min) const {
+    return requests.send(0, message_of(text), fabric.in(timeout));
   }
   /// The reply, or why there is none.
-  [[nodiscard]] std::string receive(Duration patience = 1min) const {
-    const auto reply = requests.receive(0, fabric.in(patience));
+  [[nodiscard]] std::string receive(Duration timeout = 1min) const {
+    const auto reply = requests.receive(0, fabric.in(timeout));
     return reply.done() ? text_of(reply.value) : std::string(to_string(reply.status));
   }
   [[nodiscard]] Texts receive_all(int count) const {

@@ -53,12 +53,12 @@ struct Side {
     deed();
     return fabric.now() - begin;
   }
-  [[nodiscard]] Outcome find(Duration it_takes, Duration patience) const {
+  [[nodiscard]] Outcome find(Duration it_takes, Duration timeout) const {
     SlowSource source(fabric, it_takes);
     kv::HomedSource homed(fabric, homes, source);
     kv::Search search{};
     kv::Search* const searches = &search;
-    return homed.find({&searches, 1}, {}, fabric.in(patience));
+    return homed.find({&searches, 1}, {}, fabric.in(timeout));
   }
 };
 

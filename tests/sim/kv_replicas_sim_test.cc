@@ -29,7 +29,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
   if (dice.one_in(3)) scenario.most_value_bytes = 700;
   if (dice.one_in(3)) scenario.most_skew = std::chrono::milliseconds(10);
-  if (dice.one_in(2)) scenario.patience = std::chrono::microseconds(300);
+  if (dice.one_in(2)) scenario.termination_timeout = std::chrono::microseconds(300);
   scenario.ring_bytes = dice.one_in(2) ? 1024 : 4096;
   scenario.network = draw_network(dice);
   scenario.network.dead_memory_answers = dice.one_in(2);
@@ -300,7 +300,8 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
            "the standby dies as well, while it tells of the primary's death",
            kMayBeZero},
           {"WRITE kv epochs", {Fault::stalled, Fault::late, Fault::target_stopped}, "it tells each once", kRare},
-          {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about doubts", kRare},
+          {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about transactions in doubt",
+           kRare},
           {"READ kv rings of standbys", ends, "few primaries stop or die then", kRare},
           {"WRITE kv rings of standbys", ends, "few primaries stop or die then", kRare}});
   EXPECT_GE(cut_off, 0.004);

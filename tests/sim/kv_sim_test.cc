@@ -35,7 +35,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(8)) scenario.fill();
   if (dice.one_in(3)) scenario.grace = std::chrono::microseconds(200) + dice.up_to(std::chrono::milliseconds(2));
   if (dice.one_in(2)) scenario.superseded_bytes = 0;
-  if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
+  if (dice.one_in(3)) scenario.termination_timeout = std::chrono::microseconds(300);
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   scenario.network = draw_network(dice);
   if (dice.one_in(2)) {
@@ -141,23 +141,23 @@ void stuttering(KvScenario& scenario) {
 }
 
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
-  const double late_puts = expect_kept_as(
-      any, kSeeds / 2,
-      UnmetList{
-          nothing_is_revoked(),
-          writes_complete_early(),
-          fences_find_all_over(),
-          {"signal", {Fault::target_died}, "a flush reports that first", kMayBeZero},
-          {"READ kv memory",
-           {Fault::poster_died, Fault::landed_orphaned, Fault::answer_lost},
-           "few die while they READ or are READ",
-           kRare},
-          {"atomic kv mailboxes of servers", {Fault::answer_lost}, "few die then", kRare},
-          {"wait kv mailboxes of servers",
-           {Fault::target_died},
-           "a server that has questions open loses few others",
-           kRare},
-          {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about doubts", kRare}});
+  const double late_puts =
+      expect_kept_as(any, kSeeds / 2,
+                     UnmetList{nothing_is_revoked(),
+                               writes_complete_early(),
+                               fences_find_all_over(),
+                               {"signal", {Fault::target_died}, "a flush reports that first", kMayBeZero},
+                               {"READ kv memory",
+                                {Fault::poster_died, Fault::landed_orphaned, Fault::answer_lost},
+                                "few die while they READ or are READ",
+                                kRare},
+                               {"atomic kv mailboxes of servers", {Fault::answer_lost}, "few die then", kRare},
+                               {"wait kv mailboxes of servers",
+                                {Fault::target_died},
+                                "a server that has questions open loses few others",
+                                kRare},
+                               {"WRITE kv mailboxes of servers", every_fault(),
+                                "a server asks another one only about transactions in doubt", kRare}});
   EXPECT_GE(late_puts, 0.25);
 }
 TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) { EXPECT_GE(expect_kept_as(late, kSeeds / 5), 2); }

@@ -31,8 +31,8 @@ struct KvScenario {
   std::uint64_t memory_bytes = 128U << 10U;    ///< of a server
   std::uint64_t superseded_bytes = 1U << 20U;  ///< kept for the grace time
   Duration grace = std::chrono::milliseconds(10);
-  Duration patience = std::chrono::milliseconds(5);   ///< of servers
-  Duration timeout = std::chrono::milliseconds(200);  ///< of clients' calls; may be shorter than stops
+  Duration termination_timeout = std::chrono::milliseconds(5);  ///< of servers
+  Duration timeout = std::chrono::milliseconds(200);            ///< of clients' calls; may be shorter than stops
   bool stops_servers_only = false;
   int stutters = 0;      ///< the first server takes a few steps and stops, so often; each stop may outlast a call
   Duration most_skew{};  ///< of clients' clocks
@@ -91,7 +91,7 @@ struct KvScenario {
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
            stutters == 0 && breaks == 0 && timeout >= std::chrono::milliseconds(200) &&
-           patience >= std::chrono::milliseconds(5) && !network.lands_late && !network.answers_late &&
+           termination_timeout >= std::chrono::milliseconds(5) && !network.lands_late && !network.answers_late &&
            !network.stalls_before_posting && !network.breaks_links;
   }
 };
@@ -206,7 +206,7 @@ class KvWorld {
                       .grace = scenario_.grace,
                       .superseded_bytes = scenario_.superseded_bytes},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
-            .patience = scenario_.patience,
+            .termination_timeout = scenario_.termination_timeout,
             .ring_bytes = scenario_.ring_bytes,
             .shipping = scenario_.shipping,
             .telling = scenario_.telling,

@@ -40,9 +40,9 @@ class CutOff : public testing::Test {
     bool answered;
     Duration took;
   };
-  Look look(Duration patience = seconds(8)) {
+  Look look(Duration timeout = seconds(8)) {
     const Time start = world_.fabric(kHere).now();
-    const bool answered = peers_->load(*channel_, kThere, 0, world_.fabric(kHere).in(patience)).done();
+    const bool answered = peers_->load(*channel_, kThere, 0, world_.fabric(kHere).in(timeout)).done();
     return {answered, world_.fabric(kHere).now() - start};
   }
 

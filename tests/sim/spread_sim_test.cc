@@ -320,7 +320,9 @@ TEST(SpreadSimRules, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.p
 TEST(SpreadSimRules, CatchesWhoTellsItsProgramBeforePassingOn) {
   EXPECT_TRUE(caught({.passes_on_before_telling = false}));
 }
-TEST(SpreadSimRules, CatchesAPieceThatIsGivenAgainToAChildThatHasIt) { EXPECT_TRUE(caught({.settles_doubts = false})); }
+TEST(SpreadSimRules, CatchesAPieceThatIsGivenAgainToAChildThatHasIt) {
+  EXPECT_TRUE(caught({.settles_pieces_in_doubt = false}));
+}
 TEST(SpreadSimRules, CatchesASenderThatDoesNotWaitForTheLast) { EXPECT_TRUE(caught({.waits_for_the_last = false})); }
 
 }  // namespace

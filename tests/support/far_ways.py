@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 LOCAL = "12M"  # of the 48 MiB that they use
 
@@ -54,7 +54,7 @@ class ForEver:
 
     def end(self):
         """How it ended, and what it said on standard error."""
-        _, errors = self.process.communicate(timeout=PATIENCE_S)
+        _, errors = self.process.communicate(timeout=TIMEOUT_S)
         code = self.process.returncode
         return (code if code >= 0 else 128 - code), errors.decode()
 
@@ -73,4 +73,4 @@ def sorts_as_ever(start, directory, in_the_middle):
         in_the_middle()
         sort.stdin.write(b"".join(lines[5_000:]))
         sort.stdin.close()
-        return sort.wait(4 * PATIENCE_S) == 0 and far.read_bytes() == plain.read_bytes()
+        return sort.wait(4 * TIMEOUT_S) == 0 and far.read_bytes() == plain.read_bytes()

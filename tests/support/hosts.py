@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 DEVICE = "far0"  # on each host, for UCX_NET_DEVICES
 NO_HOST = "02:00:00:00:00:ff"  # a hardware address that no host has
@@ -97,7 +97,7 @@ class Host:
         enter = ["nsenter", f"--target={self.holder.pid}", *NAMESPACES, f"--wdns={directory}"]
         return subprocess.Popen([*enter, *map(str, command)], **options)
 
-    def run(self, command, timeout=PATIENCE_S, **options):
+    def run(self, command, timeout=TIMEOUT_S, **options):
         """To its end; returns its exit code, and what it printed as text."""
         process = self.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
         try:

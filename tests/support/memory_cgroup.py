@@ -4,7 +4,7 @@ import pathlib
 import time
 import unittest
 
-from patience import PATIENCE_S
+from waiting import TIMEOUT_S
 
 
 class Version1:
@@ -60,7 +60,7 @@ class MemoryCgroup:
     def __exit__(self, *_):
         for process in self.procs.read_text().split():
             os.kill(int(process), 9)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 return self.path.rmdir()

@@ -24,7 +24,7 @@ struct Mesh {
   std::unique_ptr<Channel> channel;
 
   [[nodiscard]] const RemoteRegion& at(unsigned index) const { return *remotes.at(index); }
-  [[nodiscard]] Deadline patience() const { return fabric->in(kTimeout); }
+  [[nodiscard]] Deadline deadline() const { return fabric->in(kTimeout); }
 };
 
 /// Collective: every member offers `bytes` and attaches those of all members. A member's index is its PeerId.

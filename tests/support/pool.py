@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-import patience
+import waiting
 
 
 class Pool:
@@ -21,12 +21,12 @@ class Pool:
 
     def up(self):
         self.process = self.start("up", "--foreground", "-n", "2", *self.arguments)
-        patience.wait_for(lambda: self.run("status").stdout.count(" up ") == 2, "the pool did not start")
+        waiting.wait_for(lambda: self.run("status").stdout.count(" up ") == 2, "the pool did not start")
 
     def down(self):
         self.process.terminate()
         self.process.stdout.close()
-        self.process.wait(patience.PATIENCE_S)
+        self.process.wait(waiting.TIMEOUT_S)
 
     def start(self, *arguments, **options):
         """A command that goes on; it ends when this process dies."""
@@ -39,7 +39,7 @@ class Pool:
     def run(self, *arguments, **options):
         return self.run_program([os.environ["FARSIDE_COMMAND"], *arguments], **options)
 
-    def run_program(self, command, timeout=patience.PATIENCE_S, **options):
+    def run_program(self, command, timeout=waiting.TIMEOUT_S, **options):
         return subprocess.run([*self.inside, *command], env=self.environment, capture_output=True, text=True,
                               timeout=timeout, check=False, **options)
 
@@ -58,7 +58,7 @@ class Pool:
         """Returns when the node is back, with nothing of what it had."""
         restarts = self.status()["nodes"][rank]["restarts"]
         os.kill(self.status()["nodes"][rank]["process"], signal.SIGKILL)
-        patience.wait_for(lambda: self.status()["nodes"][rank]["restarts"] > restarts, "the node does not come back")
+        waiting.wait_for(lambda: self.status()["nodes"][rank]["restarts"] > restarts, "the node does not come back")
 
     def is_mirrored(self):
         """Of two nodes, which have one thing each when all that is far lies on both."""

@@ -5,7 +5,7 @@ import subprocess
 
 import hosts
 import workbench
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 FARSIDE = workbench.BIN / "farside"
 
@@ -31,7 +31,7 @@ class Pool:
 
     def __enter__(self):
         started = [self.start_on(host) for host in self.hosts]
-        codes = [program.wait(PATIENCE_S) for program in started]
+        codes = [program.wait(TIMEOUT_S) for program in started]
         if any(codes):
             self.__exit__()
             raise RuntimeError(f"farside up ended with {codes}")
@@ -39,7 +39,7 @@ class Pool:
 
     def __exit__(self, *_):
         for program in [self.farside(host, ["down"]) for host in self.hosts]:
-            program.wait(PATIENCE_S)
+            program.wait(TIMEOUT_S)
 
     def start_on(self, host):
         return self.farside(host, [*self.up, *self.ways[host.index]])

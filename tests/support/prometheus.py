@@ -2,14 +2,14 @@
 import re
 import urllib.request
 
-import patience
+import waiting
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_]\w*="[^"\\\n]*"(?:,[a-zA-Z_]\w*="[^"\\\n]*")*\})? (\S+)')
 KINDS = ("counter", "gauge", "histogram")
 
 
 def fetch(url):
-    with urllib.request.urlopen(url, timeout=patience.PATIENCE_S) as reply:
+    with urllib.request.urlopen(url, timeout=waiting.TIMEOUT_S) as reply:
         return reply.read().decode()
 
 

@@ -1,4 +1,4 @@
-// shared.h — a value that a test and the processes it forks all see, outside any fabric; and patience.
+// shared.h — a value that a test and the processes it forks all see, outside any fabric; and waiting with a limit.
 #pragma once
 
 #include <chrono>
@@ -33,10 +33,10 @@ class Shared {
   T* value_;
 };
 
-/// Looks at `holds` until it is true, for at most `patience`: long, because only a failing test waits that long.
+/// Looks at `holds` until it is true, for at most `timeout`: long, because only a failing test waits that long.
 template <class Condition>
-[[nodiscard]] bool eventually(Condition holds, Duration patience = extended(std::chrono::seconds(60))) {
-  const auto give_up = std::chrono::steady_clock::now() + patience;
+[[nodiscard]] bool eventually(Condition holds, Duration timeout = extended(std::chrono::seconds(60))) {
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > give_up) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));

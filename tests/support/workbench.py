@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from patience import PATIENCE_S, wait_for
+from waiting import TIMEOUT_S, wait_for
 
 BIN = pathlib.Path(os.environ["FARSIDE_BIN"])
 LIBRARY = pathlib.Path(os.environ["FARSIDE_PRELOAD"])
@@ -43,7 +43,7 @@ def run(command, scratch, environment=None):
         env=os.environ | {"LC_ALL": "C", "TZ": "UTC"} | (environment or {}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
     made = {str(path.relative_to(scratch)): path.read_bytes() for path in scratch.rglob("*") if path.is_file()}
     for path in scratch.iterdir():
@@ -88,12 +88,12 @@ class Reader:
 
     def answer(self):
         """The digest of what was asked for; empty when the program ended, or took too long and was ended."""
-        patience = threading.Timer(PATIENCE_S, self.program.kill)
-        patience.start()
+        time_is_up = threading.Timer(TIMEOUT_S, self.program.kill)
+        time_is_up.start()
         try:
             return self.program.stdout.readline().rstrip()
         finally:
-            patience.cancel()
+            time_is_up.cancel()
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def pool(directory, nodes):
     environment = os.environ | {"FARSIDE_RUNTIME_DIR": str(directory)}
     directory.mkdir(mode=0o700)
     up = [BIN / "farside", "up", "-n", str(nodes), "--cache", "64M", "--block", "64K"]
-    subprocess.run(up, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+    subprocess.run(up, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
     try:
         yield {"FARSIDE_RUNTIME_DIR": str(directory)}
     finally:
@@ -142,7 +142,7 @@ def digest(content):
 def hit_bytes(environment):
     """How many bytes the programs of a pool have copied out of its nodes' memory."""
     status = [BIN / "farside", "status", "--json"]
-    done = subprocess.run(status, env=os.environ | environment, capture_output=True, check=True, timeout=PATIENCE_S)
+    done = subprocess.run(status, env=os.environ | environment, capture_output=True, check=True, timeout=TIMEOUT_S)
     return sum(node["hit_bytes"] for node in json.loads(done.stdout)["nodes"])
 
 

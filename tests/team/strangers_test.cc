@@ -129,10 +129,10 @@ TEST_P(Strangers, RefusesAReplayedHandshake) {
 // Both sides of a version mismatch learn of it.
 TEST_P(Strangers, RefusesAnotherProtocolAndNamesItsOwn) {
   net::Hello hello = net::make_hello();
-  hello.greeting.protocol = net::kTeamProtocol + 1;
+  hello.preamble.protocol = net::kTeamProtocol + 1;
   Stranger stranger(coordinator_);
   stranger.send(net::wire_bytes(hello));
-  EXPECT_EQ(stranger.receive<net::Challenge>().greeting.protocol, net::kTeamProtocol);
+  EXPECT_EQ(stranger.receive<net::Challenge>().preamble.protocol, net::kTeamProtocol);
   EXPECT_TRUE(stranger.was_refused());
 }
 

@@ -11,9 +11,9 @@ import time
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BOOT = REPOSITORY / "build" / "vm"
 # Only a failing test waits that long. An emulated machine takes minutes for what this one does in seconds.
-PATIENCE_S = 900
+TIMEOUT_S = 900
 # All tests together: what is not done by then has failed.
-END = time.monotonic() + 3 * PATIENCE_S
+END = time.monotonic() + 3 * TIMEOUT_S
 # Over Soft-RoCE. With another GID index than this, UCX's handshake times out.
 VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0\n"
 
@@ -105,7 +105,7 @@ class Machines:
 
     def _await(self, what, has_come):
         """Raises, with the last words of all machines, as soon as one of their scripts has failed."""
-        deadline = min(time.monotonic() + PATIENCE_S, END)
+        deadline = min(time.monotonic() + TIMEOUT_S, END)
         while not has_come():
             failed = [name for name in self.processes if self._code(name) not in (None, "0")]
             if failed or time.monotonic() > deadline:

@@ -14,7 +14,7 @@ Copies::Copies(CommSeat& seat) : seat_(seat), memory_(seat.team->allocate("copie
 
 template <class NoticeOfRound>
 void Copies::put(std::uint64_t bytes, std::uint64_t rounds, NoticeOfRound notice) {
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     check(seat_.comm.wait(*seat_.channel, seat_.comm.put(*seat_.channel, target(bytes), from, notice()), deadline),
@@ -27,12 +27,12 @@ template <class NoticeOfRound>
 void Copies::issue(std::uint64_t bytes, std::uint64_t rounds, NoticeOfRound notice) {
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) static_cast<void>(seat_.comm.put(*seat_.channel, target(bytes), from, notice()));
-  check(seat_.comm.wait(*seat_.channel, seat_.comm.issued(), seat_.patience()), "issue");
+  check(seat_.comm.wait(*seat_.channel, seat_.comm.issued(), seat_.deadline()), "issue");
 }
 
 // The floor of a put: the same by the fabric, without comm.
 void Copies::write_and_flush(std::uint64_t bytes, std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     check(comm::status_with(seat_.channel->write(target(bytes), from, deadline), 1), "write");
@@ -42,7 +42,7 @@ void Copies::write_and_flush(std::uint64_t bytes, std::uint64_t rounds) {
 
 template <class T>
 void Copies::fetch_add(std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   for (; rounds != 0; --rounds) check(seat_.comm.fetch_add<T>(*seat_.channel, count(), 1, deadline).status, "add");
 }
 
@@ -66,7 +66,7 @@ RemoteSpan Copies::target(std::uint64_t bytes) const { return memory_->of(1).spa
 RemoteWord<AtomicWord> Copies::count() const { return memory_->of(1).word<AtomicWord>(kCount); }
 
 void Copies::get(std::uint64_t bytes, std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan into(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     check(seat_.comm.wait(*seat_.channel, seat_.comm.get(*seat_.channel, into, target(bytes)), deadline), "get");

@@ -11,9 +11,9 @@ Meetings::Meetings(CommSeat& seat)
 
 void Meetings::split_barriers(std::uint64_t rounds) {
   for (; rounds != 0; --rounds) {
-    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
+    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.deadline());
     check(begun.status, "begin");
-    check(barrier_.wait(*seat_.channel, begun.number, seat_.patience()), "barrier");
+    check(barrier_.wait(*seat_.channel, begun.number, seat_.deadline()), "barrier");
   }
 }
 
@@ -21,17 +21,17 @@ void Meetings::split_barriers(std::uint64_t rounds) {
 void Meetings::computations_with_barriers(std::uint64_t rounds) {
   std::uint64_t last = 0;
   for (; rounds != 0; --rounds) {
-    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
+    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.deadline());
     check(begun.status, "begin");
     last = begun.number;
     compute();
   }
-  check(barrier_.wait(*seat_.channel, last, seat_.patience()), "barrier");
+  check(barrier_.wait(*seat_.channel, last, seat_.deadline()), "barrier");
 }
 
 void Meetings::offer(Work& work) {
   work.together("barrier", [this](std::uint64_t, std::uint64_t rounds) {
-    for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, seat_.patience()), "barrier");
+    for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, seat_.deadline()), "barrier");
   });
   work.together("begin+wait", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds); });
   work.together("compute+barriers",
@@ -46,7 +46,7 @@ void Meetings::offer(Work& work) {
 
 void Meetings::all_reduce(std::uint64_t bytes, std::uint64_t rounds) {
   const std::span<double> values = std::span(values_).first(bytes / sizeof(double));
-  for (; rounds != 0; --rounds) check(collectives_.all_reduce(*seat_.channel, values, seat_.patience()), "all_reduce");
+  for (; rounds != 0; --rounds) check(collectives_.all_reduce(*seat_.channel, values, seat_.deadline()), "all_reduce");
 }
 
 // In a phase each puts to the next rank, and has what the one before it has put when the phase ends.
@@ -55,10 +55,10 @@ void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
   const team::Rank before = (seat_.rank() + seat_.size() - 1) % seat_.size();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds, ++phases_) {
-    const comm::ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.patience());
+    const comm::ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.deadline());
     check(arrival.status, "phase");
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from, arrival.notice));
-    check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, seat_.patience()), "phase");
+    check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, seat_.deadline()), "phase");
   }
 }
 
@@ -67,7 +67,7 @@ void Meetings::met_phases(std::uint64_t bytes, std::uint64_t rounds) {
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from));
-    check(barrier_.pass(*seat_.channel, seat_.patience()), "phase");
+    check(barrier_.pass(*seat_.channel, seat_.deadline()), "phase");
   }
 }
 

@@ -45,7 +45,7 @@ void Signals::to_and_fro(std::uint64_t bytes, std::uint64_t rounds) {
       const comm::SetWord notice{word_of(other, kTurn), turns_};
       static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(other).span(0, bytes), from, notice));
     } else {
-      seat_.wait_for<ControlWord>(*words_, {"the turn", other, kTurn * kLineBytes, turns_}, seat_.patience());
+      seat_.wait_for<ControlWord>(*words_, {"the turn", other, kTurn * kLineBytes, turns_}, seat_.deadline());
     }
   }
 }
@@ -59,7 +59,7 @@ void Signals::barrier(std::uint64_t rounds) {
       set((seat_.rank() + distance) % seat_.size(), kSteps + step, barriers_);
       const team::Rank before = (seat_.rank() + seat_.size() - distance) % seat_.size();
       const AwaitedWord arrival{"the step of a barrier", before, (kSteps + step) * kLineBytes, barriers_};
-      seat_.wait_for<ControlWord>(*words_, arrival, seat_.patience());
+      seat_.wait_for<ControlWord>(*words_, arrival, seat_.deadline());
     }
   }
 }
@@ -68,7 +68,7 @@ void Signals::barrier(std::uint64_t rounds) {
 void Signals::message(std::uint64_t hops, bool wants_answer) {
   if (wants_answer) ++answers_;
   const comm::Messages::Message message{.words = {hops - 1, wants_answer ? answers_ : 0}};
-  check(messages_.send(*seat_.channel, 1, message, seat_.patience()), "message");
+  check(messages_.send(*seat_.channel, 1, message, seat_.deadline()), "message");
   const AwaitedWord answer{"the answer to a message", 1, kAnswer * kLineBytes, answers_};
   const Deadline deadline = seat_.team->fabric().in(std::chrono::minutes(1 + hops / 256));  // one wait for all hops
   if (wants_answer) seat_.wait_for<ControlWord>(*words_, answer, deadline);

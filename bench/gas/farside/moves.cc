@@ -52,11 +52,11 @@ Nanoseconds Moves::own_many(std::uint64_t count, std::uint64_t rounds) {
   std::iota(pages.begin(), pages.end(), 0);
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
-    if (seat_.rank() == seat_.last()) check(access_to_many_.own(pages, seat_.patience()).status, "taking pages back");
+    if (seat_.rank() == seat_.last()) check(access_to_many_.own(pages, seat_.deadline()).status, "taking pages back");
     seat_.meet();
     if (seat_.rank() == 0) {
       const Clock::time_point start = Clock::now();
-      check(access_to_many_.own(pages, seat_.patience()).pages == count, "own of many");
+      check(access_to_many_.own(pages, seat_.deadline()).pages == count, "own of many");
       taken += Nanoseconds(Clock::now() - start) / static_cast<double>(count);
     }
     seat_.meet();
@@ -68,7 +68,7 @@ Nanoseconds Moves::own(std::uint64_t bytes, team::Rank sharers, std::uint64_t ro
   gas::PageAccess& access = sized_.at(bytes).access;
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
-    const Deadline deadline = seat_.patience();
+    const Deadline deadline = seat_.deadline();
     if (seat_.rank() == seat_.last()) check(access.own(moved_, deadline).status, "taking pages back");
     seat_.meet();
     if (seat_.rank() != 0 && seat_.rank() <= sharers) {

@@ -10,7 +10,7 @@ namespace farside::bench {
 
 struct GasSeat : Seat {
   [[nodiscard]] team::Rank last() const { return size() - 1; }
-  void meet() { check(barrier.pass(*channel, patience()), "meeting"); }
+  void meet() { check(barrier.pass(*channel, deadline()), "meeting"); }
 
   comm::Barrier barrier{comm};
 };

@@ -31,7 +31,7 @@ Transfers::Transfers(GasSeat& seat)
       messages_(seat.comm, {[this](comm::Messages::Call& call) { answer(call); }}) {
   for (const std::uint64_t bytes : kSizes) {
     Sized& sized = sized_.try_emplace(bytes, seat, bytes).first->second;
-    if (seat.rank() == seat.last()) check(sized.access.put(whole(bytes), seat.patience()), "the first put");
+    if (seat.rank() == seat.last()) check(sized.access.put(whole(bytes), seat.deadline()), "the first put");
     sized.place = locate(sized.stranger).bytes;
   }
   seat.meet();
@@ -47,35 +47,35 @@ void Transfers::offer(Work& work) {
 }
 
 gas::PagePlace Transfers::locate(gas::PageAccess& access) const {
-  const auto places = access.locate({&kPage, 1}, seat_.patience());
+  const auto places = access.locate({&kPage, 1}, seat_.deadline());
   check(places.status, "locating a page");
   return places.value.front();
 }
 
 void Transfers::get(std::uint64_t bytes, std::uint64_t rounds) {
   gas::PageAccess& access = sized_.at(bytes).access;
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const gas::PagePart part = whole(bytes);
   for (; rounds != 0; --rounds) check(access.get(part, deadline), "get");
 }
 
 void Transfers::put(std::uint64_t bytes, std::uint64_t rounds) {
   gas::PageAccess& access = sized_.at(bytes).access;
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const gas::PagePart part = whole(bytes);
   for (; rounds != 0; --rounds) check(access.put(part, deadline), "put");
 }
 
 void Transfers::read(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan from{sized_.at(bytes).place.region, sized_.at(bytes).place.offset, bytes};
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan into(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) check(seat_.channel->read(into, from, deadline), "READ");
 }
 
 void Transfers::write(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan to{sized_.at(bytes).place.region, sized_.at(bytes).place.offset, bytes};
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan from(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) {
     check(seat_.channel->write(to, from, deadline), "WRITE");
@@ -87,7 +87,7 @@ void Transfers::write(std::uint64_t bytes, std::uint64_t rounds) {
 // the page was there all the time.
 void Transfers::get_by_lookup(std::uint64_t bytes, std::uint64_t rounds) {
   gas::PageAccess& stranger = sized_.at(bytes).stranger;
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan into(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) {
     const gas::PagePlace before = locate(stranger);
@@ -100,7 +100,7 @@ void Transfers::get_by_lookup(std::uint64_t bytes, std::uint64_t rounds) {
 // which spares the requester's service thread, so this is the best that such a system can do here.
 void Transfers::get_by_message(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan place = sized_.at(bytes).place;
-  const Deadline deadline = seat_.patience();
+  const Deadline deadline = seat_.deadline();
   const LocalSpan into(buffer_->bytes.data(), bytes);
   const LocalWord<ControlWord> answer = answers_->local().word<ControlWord>(0);
   for (; rounds != 0; --rounds) {

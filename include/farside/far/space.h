@@ -16,7 +16,7 @@ namespace farside::far {
 /// How a Transfer list ended.
 enum class [[nodiscard]] Status : std::uint8_t{
     done,
-    timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
+    timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any I/O context, begins
     lost,       ///< bytes asked for are gone: their node is lost, and there is no copy; or a part of a block (4 KiB) of
                 ///< such bytes was to be written or discarded; or no node is left to write to
     full,       ///< no node has room for what is written; what had a place was written
@@ -31,25 +31,26 @@ struct Transfer {
 };
 
 /// One thread's access to a space. All transfers of a list are under way at once, and none when the call returns. Lists
-/// overlapping another lane's that is under way are mixed with it, 8 bytes at a time at best.
-class Lane {
+/// overlapping another I/O context's that is under way are mixed with it, 8 bytes at a time at best.
+class IoContext {
  public:
-  virtual ~Lane() = default;
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  virtual ~IoContext() = default;
+  IoContext(const IoContext&) = delete;
+  IoContext& operator=(const IoContext&) = delete;
 
   /// Bytes that were never written, or discarded since, read as zeros.
   [[nodiscard]] virtual Status read(std::span<const Transfer> list, Deadline deadline) = 0;
-  /// Done: every read that begins later finds it, on any lane; and it survives what the space's user chose to survive.
+  /// Done: every read that begins later finds it, on any I/O context; and it survives what the space's user chose to
+  /// survive.
   [[nodiscard]] virtual Status write(std::span<const Transfer> list, Deadline deadline) = 0;
   /// Reads as zeros afterwards, and the memory of whatever is wholly unused is given back.
   [[nodiscard]] virtual Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) = 0;
 
  protected:
-  Lane() = default;
+  IoContext() = default;
 };
 
-/// Thread safety: every call, from any thread. Lanes go before their space.
+/// Thread safety: every call, from any thread. I/O contexts go before their space.
 class Space {
  public:
   virtual ~Space() = default;
@@ -59,7 +60,7 @@ class Space {
   /// Offsets are below this. Memory is taken as it is written to.
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
   [[nodiscard]] virtual Fabric& fabric() = 0;
-  [[nodiscard]] virtual std::unique_ptr<Lane> open_lane() = 0;
+  [[nodiscard]] virtual std::unique_ptr<IoContext> open_io() = 0;
 
  protected:
   Space() = default;

@@ -31,7 +31,7 @@ struct ExchangeRules {
 
 struct SpreadRules {
   /// After a failure a child is asked which pieces it has, once nothing from before can land any more.
-  Rule settles_doubts = true;
+  Rule settles_pieces_in_doubt = true;
   Rule pieces_before_given = true;  ///< a member that is told of a piece finds it, and the order it belongs to
   Rule passes_on_before_telling =
       true;                        ///< a program that is told may change the bytes: no rank passes them on any more

@@ -89,7 +89,7 @@ std::optional<Outcome> Spread::go_on(Channel& channel) {
   };
   const Outcome passed = pass_on(channel, team_.rank(), sending_, pieces_of(sending_.order), fetch);
   if (passed == Outcome::peer_lost) return passed;
-  if (rules_.settles_doubts && !is_through(sending_)) return std::nullopt;
+  if (rules_.settles_pieces_in_doubt && !is_through(sending_)) return std::nullopt;
   return rules_.waits_for_the_last ? all_reached() : passed;
 }
 
@@ -215,7 +215,7 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
   const auto then = [&outcome](auto step) {
     if (outcome == Outcome::done) outcome = step();
   };
-  if (child.in_doubt && rules_.settles_doubts) {
+  if (child.in_doubt && rules_.settles_pieces_in_doubt) {
     const std::uint64_t before = child.pieces;
     then([&] { return settle(channel, sender, order, child, deadline); });
     child.lost = outcome == Outcome::peer_lost;

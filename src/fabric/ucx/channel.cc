@@ -169,8 +169,8 @@ void UcxChannel::attend() {
     }
     if (!link.endpoint) {
       open(link);
-    } else if (!link.greeted) {
-      greet(link);
+    } else if (!link.hello_posted) {
+      send_hello(link);
     }
     if (!link.takes_operations()) continue;
     for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {

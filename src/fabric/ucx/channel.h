@@ -89,8 +89,8 @@ class UcxChannel {
   /// Makes the endpoint, once the pause after the last failure is over; called until then.
   void open(Link& link);
   void open_now(Link& link);
-  /// Sends the greeting; over TCP alone, only once the connection is up, so it is called until it did.
-  void greet(Link& link);
+  /// Sends the hello; over TCP alone, only once the connection is up, so it is called until it did.
+  void send_hello(Link& link);
   /// Ends a link that was taken out of links_ as is known by now.
   void end_failed(std::unique_ptr<Link> link);
   /// Has the next link to that peer wait for a while.
@@ -152,8 +152,8 @@ class UcxChannel {
 
   /// Returns whether anything happened.
   bool progress();
-  /// Greets on new links, ends those whose failure is explained or whose peer was lost, and posts what waited for a
-  /// welcome.
+  /// Sends hellos on new links, ends those whose failure is explained or whose peer was lost, and posts what waited for
+  /// a welcome.
   void attend();
   template <class Predicate>
   bool wait(Predicate&& holds, Deadline deadline);

@@ -64,7 +64,7 @@ UcxEngine::UcxEngine(std::function<void()> on_event, const HostFabricOptions& op
       target_([this](ucp_ep_h endpoint) { fail_line(endpoint); }),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   if (options.warn_of_all_interfaces) context_.warn_unless_limited();
-  worker_.on_message(kGreetingMessage, &on_greeting, this);
+  worker_.on_message(kHelloMessage, &on_hello, this);
   target_.serve(worker_);
   service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
 }
@@ -246,7 +246,7 @@ bool UcxEngine::turn() {
     moved = std::exchange(has_progressed_, false);
     for (unsigned round = 0; round < kRoundsATurn && worker_.progress(); ++round) moved = true;
     moved |= target_.go_on();
-    moved |= answer_greetings();
+    moved |= answer_hellos();
     lost = drop_failed_lines();
     // UCX says of nothing that it stores by itself to which memory that was, or that it was.
     may_be_stored = target_.take_stored() || (moved && !context_.in_order());

@@ -100,21 +100,21 @@ class UcxEngine {
   struct Line;
 
   static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
-  static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
-                                  std::size_t bytes, const ucp_am_recv_param_t* params);
+  static ucs_status_t on_hello(void* engine, const void* header, std::size_t header_bytes, void* message,
+                               std::size_t bytes, const ucp_am_recv_param_t* params);
   /// To be answered in its turn. One that makes no sense is reported and dropped.
-  void take_greeting(std::string_view greeting) REQUIRES(mutex_);
+  void take_hello(std::string_view hello) REQUIRES(mutex_);
   /// For want of memory. No exception may pass through UCX, which is C, nor end the service thread.
-  void report_dropped_greeting() noexcept;
+  void report_dropped_hello() noexcept;
   /// As if UCX had reported the failure of that endpoint.
   void fail_line(ucp_ep_h endpoint);
-  /// Answers greetings, in their order, after making the other ends of endpoints whose greeting never came: a bounded
+  /// Answers hellos, in their order, after making the other ends of endpoints whose hello never came: a bounded
   /// number at a time. Returns whether there was anything to do.
-  bool answer_greetings() REQUIRES(mutex_);
+  bool answer_hellos() REQUIRES(mutex_);
   /// Makes at most `left` endpoints, and counts them off. Returns false when it is to go on in the next turn.
-  bool answer_greeting(const UcxGreeting& greeting, unsigned& left) REQUIRES(mutex_);
-  /// Opens the other end of the endpoint behind a greeting, counts it, and welcomes its channel or turns it away.
-  void receive(const UcxGreeting& greeting, std::uint64_t& opened) REQUIRES(mutex_);
+  bool answer_hello(const UcxHello& hello, unsigned& left) REQUIRES(mutex_);
+  /// Opens the other end of the endpoint behind a hello, counts it, and welcomes its channel or turns it away.
+  void receive(const UcxHello& hello, std::uint64_t& opened) REQUIRES(mutex_);
   /// Forgets the workers that have no endpoint here, when it knows many. Returns whether there is room for one more.
   bool has_room_for_worker() REQUIRES(mutex_);
   void answer(Line& line, bool welcome) REQUIRES(mutex_);
@@ -149,8 +149,8 @@ class UcxEngine {
   UcxWorker worker_;  ///< used under mutex_, but to wake it and to sleep
   std::list<Line> lines_ GUARDED_BY(mutex_);
   bool line_failed_ GUARDED_BY(mutex_) = false;
-  std::deque<UcxGreeting> greetings_ GUARDED_BY(mutex_);  ///< not answered yet
-  bool has_progressed_ GUARDED_BY(mutex_) = false;        ///< while the service thread did not look
+  std::deque<UcxHello> hellos_ GUARDED_BY(mutex_);  ///< not answered yet
+  bool has_progressed_ GUARDED_BY(mutex_) = false;  ///< while the service thread did not look
   std::set<UcxIdentity> revoked_ GUARDED_BY(mutex_);
   /// To each worker, as UCX counts them on both sides.
   std::unordered_map<std::string, std::uint64_t> endpoints_opened_ GUARDED_BY(mutex_);

@@ -15,19 +15,15 @@ namespace farside {
 struct UcxEngine::Line {
   Line(UcxEngine& owner, std::shared_ptr<UcxPeer> lifeline)
       : engine(owner), identity(lifeline->identity), lifeline_of(std::move(lifeline)) {}
-  Line(UcxEngine& owner, const UcxGreeting& greeting)
-      : engine(owner),
-        identity(greeting.identity),
-        channel(greeting.channel),
-        worker(greeting.worker),
-        answer{greeting.link, 0} {}
+  Line(UcxEngine& owner, const UcxHello& hello)
+      : engine(owner), identity(hello.identity), channel(hello.channel), worker(hello.worker), answer{hello.link, 0} {}
 
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
   ~Line() NO_THREAD_SAFETY_ANALYSIS { engine.target_.forget(endpoint.get()); }  // under the mutex, or in its destructor
 
-  [[nodiscard]] bool is_guest_of(const UcxGreeting& greeting) const {
-    return lifeline_of == nullptr && identity == greeting.identity && channel == greeting.channel;
+  [[nodiscard]] bool is_guest_of(const UcxHello& hello) const {
+    return lifeline_of == nullptr && identity == hello.identity && channel == hello.channel;
   }
 
   UcxEngine& engine;

@@ -1,4 +1,4 @@
-// The lines of a UCX engine (line.h): greetings from peers' channels, the answers to them, and failures.
+// The lines of a UCX engine (line.h): hellos from peers' channels, the answers to them, and failures.
 #include <algorithm>
 #include <new>
 #include <unordered_set>
@@ -45,64 +45,64 @@ bool UcxEngine::drop_failed_lines() {
 }
 
 // The same.
-ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
-                                    std::size_t bytes, const ucp_am_recv_param_t* params) NO_THREAD_SAFETY_ANALYSIS {
+ucs_status_t UcxEngine::on_hello(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
+                                 std::size_t bytes, const ucp_am_recv_param_t* params) NO_THREAD_SAFETY_ANALYSIS {
   UcxEngine& self = *static_cast<UcxEngine*>(engine);
   if (!arrived_whole(*params)) return UCS_OK;
   try {
-    self.take_greeting({static_cast<const char*>(message), bytes});
+    self.take_hello({static_cast<const char*>(message), bytes});
   } catch (const std::bad_alloc&) {
-    self.report_dropped_greeting();
+    self.report_dropped_hello();
   }
   return UCS_OK;
 }
 
-void UcxEngine::take_greeting(std::string_view greeting) try {
-  greetings_.push_back(UcxGreeting::decode(greeting, self_.secret, self_.identity));
+void UcxEngine::take_hello(std::string_view hello) try {
+  hellos_.push_back(UcxHello::decode(hello, self_.secret, self_.identity));
 } catch (const Error& error) {
   log_.warn(error.what());
 }
 
-void UcxEngine::report_dropped_greeting() noexcept try {
-  log_.warn("no memory for a peer's greeting: its link stays unanswered");
+void UcxEngine::report_dropped_hello() noexcept try {
+  log_.warn("no memory for a peer's hello: its link stays unanswered");
 } catch (const std::bad_alloc&) {  // nor for the line
 }
 
-bool UcxEngine::answer_greetings() {
-  if (greetings_.empty()) return false;
+bool UcxEngine::answer_hellos() {
+  if (hellos_.empty()) return false;
   unsigned left = kEndpointsATurn;
-  while (!greetings_.empty() && left > 0) {
+  while (!hellos_.empty() && left > 0) {
     try {
-      if (!answer_greeting(greetings_.front(), left)) break;
+      if (!answer_hello(hellos_.front(), left)) break;
     } catch (const std::bad_alloc&) {
-      report_dropped_greeting();
+      report_dropped_hello();
     }
-    greetings_.pop_front();
+    hellos_.pop_front();
   }
   return true;
 }
 
-// UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never came
+// UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose hello never came
 // get their other end too, and lose it at once.
-bool UcxEngine::answer_greeting(const UcxGreeting& greeting, unsigned& left) {
-  if (!endpoints_opened_.contains(greeting.worker) && !has_room_for_worker()) {
+bool UcxEngine::answer_hello(const UcxHello& hello, unsigned& left) {
+  if (!endpoints_opened_.contains(hello.worker) && !has_room_for_worker()) {
     log_.warn("too many channels of peers are connected through UCX; a further one stays unanswered");
     return true;
   }
-  std::uint64_t& opened = endpoints_opened_[greeting.worker];
+  std::uint64_t& opened = endpoints_opened_[hello.worker];
   // Nothing is done for a number that cannot be: what this channel has connected before stays.
-  const bool is_plausible = greeting.nth > opened && greeting.nth - opened <= kMaxMissedGreetings + 1;
+  const bool is_plausible = hello.nth > opened && hello.nth - opened <= kMaxMissedHellos + 1;
   if (!is_plausible) {
     log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
     return true;
   }
-  for (; opened + 1 < greeting.nth && left > 0; ++opened, --left) {
+  for (; opened + 1 < hello.nth && left > 0; ++opened, --left) {
     const UcxEndpoint missed(
-        worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
+        worker_, hello.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
   }
-  if (opened + 1 < greeting.nth || left == 0) return false;
+  if (opened + 1 < hello.nth || left == 0) return false;
   --left;
-  receive(greeting, opened);
+  receive(hello, opened);
   return true;
 }
 
@@ -115,16 +115,16 @@ bool UcxEngine::has_room_for_worker() {
   return endpoints_opened_.size() < kMaxWorkers;
 }
 
-void UcxEngine::receive(const UcxGreeting& greeting, std::uint64_t& opened) {
+void UcxEngine::receive(const UcxHello& hello, std::uint64_t& opened) {
   // A channel has one link to us at a time. UCX does not say when it closed the one before.
-  lines_.remove_if([&](const Line& line) { return line.is_guest_of(greeting); });
+  lines_.remove_if([&](const Line& line) { return line.is_guest_of(hello); });
   std::list<Line> made;  // goes, with its endpoint, where memory is lacking
-  Line& line = made.emplace_back(*this, greeting);
+  Line& line = made.emplace_back(*this, hello);
   ++opened;
-  assert_that(opened == greeting.nth, "a greeting is answered by the endpoint of the same number");
-  line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
+  assert_that(opened == hello.nth, "a hello is answered by the endpoint of the same number");
+  line.endpoint = UcxEndpoint(worker_, hello.worker, &on_line_error, &line);
   if (!line.endpoint) return log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
-  const bool welcome = !revoked_.contains(greeting.identity);
+  const bool welcome = !revoked_.contains(hello.identity);
   if (welcome) target_.admit(line.endpoint.get());
   lines_.splice(lines_.end(), made);
   answer(line, welcome);

@@ -43,7 +43,7 @@ bool UcxChannel::Link::is_explained() const {
   return why || peer->lost || monotonic_now() >= failed_at + channel.until_explained_;
 }
 
-// ---- A channel's links: opened, greeted, answered, ended
+// ---- A channel's links: opened, announced, answered, ended
 
 UcxChannel::Link* UcxChannel::find(PeerId peer) {
   const auto found = links_.find(peer);
@@ -83,7 +83,7 @@ void UcxChannel::open(Link& link) {
 // Throws Error when the channel's worker cannot be made.
 void UcxChannel::open_now(Link& link) {
   Opened& opened = opened_[link.peer->identity];
-  if (worker_ && opened.endpoints - opened.answered >= kMaxMissedGreetings) {
+  if (worker_ && opened.endpoints - opened.answered >= kMaxMissedHellos) {
     renews_worker_ = true;  // the peer would not believe the next number; with a new worker it begins anew
     return;
   }
@@ -96,8 +96,8 @@ void UcxChannel::open_now(Link& link) {
   }
   link.number = ++links_opened_;
   const std::uint64_t nth = ++opened.endpoints;
-  link.greeting = UcxGreeting{self_.identity, number_, link.number, nth, worker_->address()}.encode(
-      self_.secret, link.peer->identity);
+  link.hello =
+      UcxHello{self_.identity, number_, link.number, nth, worker_->address()}.encode(self_.secret, link.peer->identity);
   link.endpoint = UcxEndpoint(*worker_, link.peer->service_address, &on_link_error, &link);
   if (!link.endpoint) {
     opened.is_uncertain = true;
@@ -107,7 +107,7 @@ void UcxChannel::open_now(Link& link) {
     renews_worker_ = true;
     return link.endpoint.close();
   }
-  greet(link);
+  send_hello(link);
 }
 
 void UcxChannel::end_failed(std::unique_ptr<Link> link) {
@@ -125,16 +125,16 @@ void UcxChannel::note_failure(const Link& link) {
   pause = {peer, length, monotonic_now() + length};
 }
 
-void UcxChannel::greet(Link& link) {
+void UcxChannel::send_hello(Link& link) {
   const auto send = [&](ucp_request_param_t& params) {
     params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     params.flags = UCP_AM_SEND_FLAG_EAGER;
-    return ucp_am_send_nbx(link.endpoint.get(), kGreetingMessage, nullptr, 0, link.greeting.data(),
-                           link.greeting.size(), &params);
+    return ucp_am_send_nbx(link.endpoint.get(), kHelloMessage, nullptr, 0, link.hello.data(), link.hello.size(),
+                           &params);
   };
   if (!context_.in_order()) {
-    link.greeted = true;
-    return track(link, link.greeting_sent, send);
+    link.hello_posted = true;
+    return track(link, link.hello_sent, send);
   }
   // UCX queues a message that cannot leave at once, and asks the peer to connect back to this process. The peer's
   // answer waits for that connection, and UCX 1.13 aborts the peer if this process ends before. So the peer has to ask.
@@ -142,9 +142,9 @@ void UcxChannel::greet(Link& link) {
   params.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
   const ucs_status_ptr_t sent = send(params);
   const ucs_status_t status = UCS_PTR_STATUS(sent);
-  link.greeted = status == UCS_OK;
+  link.hello_posted = status == UCS_OK;
   if (status != UCS_OK && status != UCS_ERR_NO_RESOURCE) link.fail();
-  if (!link.greeted) attention_ = true;
+  if (!link.hello_posted) attention_ = true;
 }
 
 void UcxChannel::on_link_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
@@ -209,11 +209,10 @@ void UcxChannel::write_off(Link& link, Outcome outcome) {
 void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   write_off(*link, outcome);
   // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer; but a connection
-  // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
+  // that is still being set up over verbs it gives up after half a minute. Then just the hello is under way, whose
   // text is the link's own.
   if (!link->welcome) {
-    assert_that(link->under_way == link->greeting_sent.pending,
-                "before a link is welcome just its greeting is under way");
+    assert_that(link->under_way == link->hello_sent.pending, "before a link is welcome just its hello is under way");
     unanswered_.push_back(std::move(link));
     return drop_answered();
   }

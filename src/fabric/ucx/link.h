@@ -28,7 +28,7 @@ struct UcxChannel::Link {
 
   Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to) : channel(owner), peer(std::move(to)) {}
 
-  /// Nothing that was posted is unfinished, and nothing of it may turn out to be lost. (The greeting does not count.)
+  /// Nothing that was posted is unfinished, and nothing of it may turn out to be lost. (The hello does not count.)
   [[nodiscard]] bool quiet() const { return !failed && deferred.empty() && (!welcome || under_way == 0); }
   [[nodiscard]] bool takes_operations() const { return welcome && !failed; }
   /// Sets it aside: what was under way is told how it ended once that is explained.
@@ -40,17 +40,19 @@ struct UcxChannel::Link {
   /// The explanation is final. A broken link may be the first sign that its peer has ended.
   [[nodiscard]] bool is_explained() const;
   /// Over TCP, the peer is about to connect back. UCX 1.13 aborts us if that fails when this endpoint is gone already.
-  [[nodiscard]] bool awaits_answer() const { return channel.context_.in_order() && greeted && !welcome && !failed; }
+  [[nodiscard]] bool awaits_answer() const {
+    return channel.context_.in_order() && hello_posted && !welcome && !failed;
+  }
   /// Null when UCX cannot use it.
   ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
 
   UcxChannel& channel;
   const std::shared_ptr<UcxPeer> peer;
   std::uint64_t number = 0;  // of the channel's links, in the order in which they were opened
-  std::string greeting;
-  Completion greeting_sent;
+  std::string hello;
+  Completion hello_sent;
   UcxEndpoint endpoint;  // empty until the link is opened
-  bool greeted = false;
+  bool hello_posted = false;
   bool welcome = false;
   bool failed = false;
   Time failed_at{};

@@ -51,28 +51,28 @@ UcxRemoteMemory UcxRemoteMemory::decode(std::string_view bytes) {
   return memory;
 }
 
-std::string UcxGreeting::encode(std::string_view secret, const UcxIdentity& to) const {
+std::string UcxHello::encode(std::string_view secret, const UcxIdentity& to) const {
   const std::string content =
       Encoder().number(identity[0]).number(identity[1]).number(channel).number(link).number(nth).take() + worker;
   const Digest proof = proof_of(content, secret, to);
-  return seal(SealKind::greeting, std::string(proof.begin(), proof.end()) + content);
+  return seal(SealKind::hello, std::string(proof.begin(), proof.end()) + content);
 }
 
 // No byte is looked at before the proof: UCX would follow the worker's address wherever it leads.
-UcxGreeting UcxGreeting::decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self) {
-  const std::string_view unsealed = unseal(SealKind::greeting, bytes, "a greeting");
+UcxHello UcxHello::decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self) {
+  const std::string_view unsealed = unseal(SealKind::hello, bytes, "a hello");
   const std::string_view proof = unsealed.substr(0, sizeof(Digest));
   const std::string_view content = unsealed.substr(proof.size());
-  Decoder in(content, "a greeting");
+  Decoder in(content, "a hello");
   in.expect(equal_in_constant_time(as_octets(proof), proof_of(content, secret, self)),
             "the process that sent it does not know the secret of this one's peers");
-  UcxGreeting greeting;
-  greeting.identity = identity_of(in);
-  greeting.channel = in.number<std::uint64_t>();
-  greeting.link = in.number<std::uint64_t>();
-  greeting.nth = in.number<std::uint64_t>();
-  greeting.worker = opaque_of(in);
-  return greeting;
+  UcxHello hello;
+  hello.identity = identity_of(in);
+  hello.channel = in.number<std::uint64_t>();
+  hello.link = in.number<std::uint64_t>();
+  hello.nth = in.number<std::uint64_t>();
+  hello.worker = opaque_of(in);
+  return hello;
 }
 
 }  // namespace farside

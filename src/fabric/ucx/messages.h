@@ -12,7 +12,7 @@
 
 namespace farside {
 
-/// Random, drawn by each engine when it starts: names the engine that greets, and tells incarnations apart.
+/// Random, drawn by each engine when it starts: names the engine that sends a hello, and tells incarnations apart.
 using UcxIdentity = std::array<std::uint64_t, 2>;
 
 /// How to reach an engine.
@@ -33,32 +33,32 @@ struct UcxRemoteMemory {
   [[nodiscard]] static UcxRemoteMemory decode(std::string_view bytes);
 };
 
-/// With which an engine's channels greet: its name, and the proof that it is a peer.
+/// With which an engine's channels begin their hello: its name, and the proof that it is a peer.
 struct UcxCredentials {
   UcxIdentity identity;
   std::string secret;  ///< of all engines that may become peers
 };
 
-// A channel that opened an endpoint greets and posts nothing else until it was welcomed, so that each process can close
-// whatever a peer opened to it. Over TCP, UCX does not tell the channel when that happened: an answer does.
-inline constexpr unsigned kGreetingMessage = 1;
+// A channel that opened an endpoint sends a hello and posts nothing else until it was welcomed, so that each process
+// can close whatever a peer opened to it. Over TCP, UCX does not tell the channel when that happened: an answer does.
+inline constexpr unsigned kHelloMessage = 1;
 inline constexpr unsigned kAnswerMessage = 2;
 
-// The most endpoints in a row that a channel opens without the arrival of their greetings. After that the channel takes
+// The most endpoints in a row that a channel opens without the arrival of their hellos. After that the channel takes
 // a new worker, whose endpoints are counted from 1 on.
-inline constexpr std::uint64_t kMaxMissedGreetings = 10'000;
+inline constexpr std::uint64_t kMaxMissedHellos = 10'000;
 
-struct UcxGreeting {
+struct UcxHello {
   UcxIdentity identity{};
-  std::uint64_t channel = 0;  ///< the engine's number for the one that greets
+  std::uint64_t channel = 0;  ///< the engine's number for the one that sends it
   std::uint64_t link = 0;     ///< the channel's number for it
-  std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the peer that is greeted, from 1 on
+  std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the peer that it is sent to, from 1 on
   std::string worker;         ///< UCX's address of the channel's worker
 
-  /// `secret` proves to the engine `to`, and to no other, that a process which shares it made the greeting.
+  /// `secret` proves to the engine `to`, and to no other, that a process which shares it made the hello.
   [[nodiscard]] std::string encode(std::string_view secret, const UcxIdentity& to) const;
   /// Throws Error as well when it was not made with `secret` for the engine `self`.
-  [[nodiscard]] static UcxGreeting decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self);
+  [[nodiscard]] static UcxHello decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self);
 };
 
 // Operations that the target's CPU carries out: atomics, and READ and WRITE where all is TCP (operations.h).

@@ -53,7 +53,7 @@ class Daemon::State {
   bool admit();
   void end_visits_that_are_over();
   void attend(const Connection& connection);
-  void join(const Connection& connection, Received request, std::unique_ptr<Heritage> heritage);
+  void join(const Connection& connection, Received request, std::unique_ptr<ForkSnapshot> fork_snapshot);
   void fork(const Connection& connection, const Received& request);
   void answer(const Connection& connection, const Received& request);
   [[nodiscard]] Token enter(const std::shared_ptr<Program>& program);
@@ -61,7 +61,7 @@ class Daemon::State {
   void leave(Token token);
 
   const DaemonOptions options_;
-  Household household_;
+  SharedBudget shared_budget_;
   Fd listener_;
   Fd stop_;
   ThrottledLog log_;         ///< of the thread that receives visitors
@@ -75,8 +75,8 @@ class Daemon::State {
 
 Daemon::State::State(std::unique_ptr<Space> space, const DaemonOptions& options, DaemonRules rules)
     : options_(options),
-      household_(budget_pages(options.local_bytes), std::move(space), options.most_ahead_pages, options.patience, rules,
-                 options.profile),
+      shared_budget_(budget_pages(options.local_bytes), std::move(space), options.most_ahead_pages,
+                     options.fault_timeout, rules, options.profile),
       listener_(listen_for_programs(options.socket)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!stop_) throw errno_error("make", "an eventfd");
@@ -84,7 +84,7 @@ Daemon::State::State(std::unique_ptr<Space> space, const DaemonOptions& options,
 }
 
 Daemon::State::~State() {
-  household_.is_closing = true;
+  shared_budget_.is_closing = true;
   ::eventfd_write(stop_.get(), 1);
   receiver_.join();
   for (Visit& visit : visits_) ::shutdown(visit.connection->get(), SHUT_RDWR);
@@ -160,13 +160,14 @@ void Daemon::State::attend(const Connection& connection) {
   }
 }
 
-void Daemon::State::join(const Connection& connection, Received request, std::unique_ptr<Heritage> heritage) {
+void Daemon::State::join(const Connection& connection, Received request, std::unique_ptr<ForkSnapshot> fork_snapshot) {
   PageRanges ranges(request.ranges());
-  if (heritage != nullptr && !(ranges == heritage->ranges())) {
+  if (fork_snapshot != nullptr && !(ranges == fork_snapshot->ranges())) {
     throw Error({"serve", "a child of fork", "its memory is not where its parent's is", {}});
   }
-  const auto program = std::make_shared<Program>(household_, request.process, connection, std::move(request.descriptor),
-                                                 std::move(ranges), std::move(heritage));
+  const auto program =
+      std::make_shared<Program>(shared_budget_, request.process, connection, std::move(request.descriptor),
+                                std::move(ranges), std::move(fork_snapshot));
   const Token token = enter(program);
   try {
     (void)send(*connection, DaemonPacketKind::joined, token);  // a program that is gone ends the call below
@@ -181,14 +182,14 @@ void Daemon::State::join(const Connection& connection, Received request, std::un
 
 // The parent says `forked`, and the child joins; in either order, or one of them is gone.
 void Daemon::State::fork(const Connection& connection, const Received& request) {
-  auto heritage = std::make_unique<Heritage>(find(request));
+  auto fork_snapshot = std::make_unique<ForkSnapshot>(find(request));
   if (!send(*connection, DaemonPacketKind::quiet)) return;
   set_time_out(*connection, time_limits::kFork);
   auto next = receive(*connection);
-  heritage->let_parent_go_on();
+  fork_snapshot->let_parent_go_on();
   set_time_out(*connection, std::chrono::seconds(0));
   if (next && next->packet.kind == DaemonPacketKind::forked) next = receive(*connection);
-  if (next && next->packet.kind == DaemonPacketKind::join) join(connection, std::move(*next), std::move(heritage));
+  if (next && next->packet.kind == DaemonPacketKind::join) join(connection, std::move(*next), std::move(fork_snapshot));
 }
 
 void Daemon::State::answer(const Connection& connection, const Received& request) {
@@ -247,9 +248,9 @@ DaemonCounts Daemon::State::counts() {
   const MutexLock lock(mutex_);
   DaemonCounts counts = ended_;
   for (const auto& [token, program] : programs_) counts.pages += program->counts();
-  counts.bytes_here = household_.frames.used() * kPageBytes;
-  counts.bytes_kept = household_.slots.used() * kPageBytes;
-  counts.fault_latencies = household_.faults.counts();
+  counts.bytes_here = shared_budget_.frames.used() * kPageBytes;
+  counts.bytes_kept = shared_budget_.slots.used() * kPageBytes;
+  counts.fault_latencies = shared_budget_.faults.counts();
   return counts;
 }
 

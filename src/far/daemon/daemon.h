@@ -27,7 +27,7 @@ struct DaemonOptions {
   std::uint64_t threshold_bytes = 0;  ///< from which an allocation is far
   std::uint32_t most_ahead_pages = kMaxAheadPages;
   /// How long a fault waits for a page to leave.
-  std::chrono::milliseconds patience = time_limits::kLeave;
+  std::chrono::milliseconds fault_timeout = time_limits::kLeave;
   /// Has the hints that allocations get, and is told how they are used; if any. It stays as long as the daemon.
   Profile* profile = nullptr;
 };

@@ -33,30 +33,31 @@ void for_each_chunk(PageNumber first, PageNumber end, Then&& then) {
   }
 }
 
-std::unique_ptr<Allocations> allocations_of(const Household& household, pid_t process, const PageRanges& ranges,
-                                            Heritage* heritage) {
-  if (household.profile == nullptr) return nullptr;
-  if (heritage != nullptr) return heritage->take_allocations();
-  return std::make_unique<Allocations>(*household.profile, process, ranges);
+std::unique_ptr<Allocations> allocations_of(const SharedBudget& shared_budget, pid_t process, const PageRanges& ranges,
+                                            ForkSnapshot* fork_snapshot) {
+  if (shared_budget.profile == nullptr) return nullptr;
+  if (fork_snapshot != nullptr) return fork_snapshot->take_allocations();
+  return std::make_unique<Allocations>(*shared_budget.profile, process, ranges);
 }
 
 }  // namespace
 
 // ---- What a child begins with
 
-Heritage::Heritage(std::shared_ptr<Program> parent)
+ForkSnapshot::ForkSnapshot(std::shared_ptr<Program> parent)
     : parent_(std::move(parent)),
-      bar_(parent_->mover().departures()),
+      bar_(parent_->mover().eviction_gate()),
       ranges_(parent_->ranges()),
-      slots_(std::make_unique<SlotMap>(parent_->household().slots, ranges_.pages(), parent_->household().rules)) {
+      slots_(
+          std::make_unique<SlotMap>(parent_->shared_budget().slots, ranges_.pages(), parent_->shared_budget().rules)) {
   copy_table();
   if (parent_->allocations() != nullptr) allocations_ = std::make_unique<Allocations>(*parent_->allocations());
-  if (!parent_->household().rules.stays_quiet) bar_.reset();
+  if (!parent_->shared_budget().rules.stays_quiet) bar_.reset();
 }
 
 // Faults go on during the copy, but only bring pages: a page that is far in the copy is far in the child, or it is
 // here. No page gives up its slot during the copy.
-void Heritage::copy_table() {
+void ForkSnapshot::copy_table() {
   std::vector<PageNumber> far;
   const auto copy_chunk = [&](PageNumber first, PageNumber count) {
     far.clear();
@@ -73,7 +74,7 @@ void Heritage::copy_table() {
   }
 }
 
-void Heritage::let_parent_go_on() {
+void ForkSnapshot::let_parent_go_on() {
   if (parent_ == nullptr) return;
   end_ = parent_->mover().end();
   bar_.reset();
@@ -82,21 +83,22 @@ void Heritage::let_parent_go_on() {
 
 // ---- One process
 
-Program::Program(Household& household, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault,
-                 PageRanges ranges, std::unique_ptr<Heritage> heritage)
-    : household_(household),
+Program::Program(SharedBudget& shared_budget, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault,
+                 PageRanges ranges, std::unique_ptr<ForkSnapshot> fork_snapshot)
+    : shared_budget_(shared_budget),
       connection_(connection),
       memory_(process, std::move(connection), std::move(ranges)),
       userfault_(std::move(userfault)),
-      slots_(heritage != nullptr ? heritage->take_slots()
-                                 : std::make_unique<SlotMap>(household.slots, memory_.pages(), household.rules)),
-      allocations_(allocations_of(household, process, memory_.ranges(), heritage.get())),
-      mover_(memory_, userfault_, household.frames, household.most_ahead_pages, household.patience, PagerRules{},
-             allocations_.get()),
-      handlers_(*slots_, household.space.open()) {
+      slots_(fork_snapshot != nullptr
+                 ? fork_snapshot->take_slots()
+                 : std::make_unique<SlotMap>(shared_budget.slots, memory_.pages(), shared_budget.rules)),
+      allocations_(allocations_of(shared_budget, process, memory_.ranges(), fork_snapshot.get())),
+      mover_(memory_, userfault_, shared_budget.frames, shared_budget.most_ahead_pages, shared_budget.fault_timeout,
+             PagerRules{}, allocations_.get()),
+      handlers_(*slots_, shared_budget.space.open()) {
   ::fcntl(userfault_.descriptor(), F_SETFL, O_NONBLOCK);
-  watch(heritage != nullptr ? heritage->foreign() : std::vector<PageNumber>{});
-  begin(heritage != nullptr ? heritage->end() : 0);
+  watch(fork_snapshot != nullptr ? fork_snapshot->foreign() : std::vector<PageNumber>{});
+  begin(fork_snapshot != nullptr ? fork_snapshot->end() : 0);
 }
 
 // All of it, but for what is foreign.
@@ -121,7 +123,7 @@ void Program::watch(std::span<const PageNumber> foreign) {
 
 Program::~Program() {
   evictor_.reset();
-  household_.pinned_pages -= pinned_pages_;
+  shared_budget_.pinned_pages -= pinned_pages_;
 }
 
 // The kernel knows what is here: of a new program parts of its static arrays, of a child what its parent had at the
@@ -150,8 +152,8 @@ void Program::begin_pages(PageNumber first, PageNumber count) {
   }
 }
 
-void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
-  const Status status = mover_.serve(page, is_write, shuttle);
+void Program::serve(PageNumber page, bool is_write, PageIo& page_io) {
+  const Status status = mover_.serve(page, is_write, page_io);
   if (status == Status::done || memory_.is_gone()) return;
   memory_.fail("bring a page of far memory", status == Status::full
                                                  ? "the budget is used up, and no page can leave: far memory is full"
@@ -159,7 +161,8 @@ void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
 }
 
 void Program::serve_until_gone() {
-  evictor_.emplace(memory_, mover_, household_.frames, std::make_unique<SlotShuttle>(*slots_, household_.space.open()));
+  evictor_.emplace(memory_, mover_, shared_budget_.frames,
+                   std::make_unique<SlotPageIo>(*slots_, shared_budget_.space.open()));
   if (allocations_ != nullptr) {
     for (const auto& [range, allocation] : allocations_->hinted()) give_hint(range, *allocation);
   }
@@ -177,7 +180,7 @@ void Program::serve_waiting_faults() {
   while (const auto fault = userfault_.next()) {
     const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault->address));
     if (!page) continue;
-    const metrics::ScopedLatency latency(household_.faults);
+    const metrics::ScopedLatency latency(shared_budget_.faults);
     serve(*page, fault->is_write, handlers_);
   }
 }
@@ -195,7 +198,7 @@ void Program::await_end() {
     if (userfault_.unprotect(memory_.at(memory_.ranges().arena().first), kPageBytes) == ESRCH) return;
     const auto waited = std::chrono::steady_clock::now() - began;
     if (waited > time_limits::kEnd && !std::exchange(is_killed, true)) memory_.kill();
-    if (waited > time_limits::kClose && household_.is_closing) break;
+    if (waited > time_limits::kClose && shared_budget_.is_closing) break;
     pollfd wait{userfault_.descriptor(), POLLIN, 0};
     (void)::poll(&wait, 1, is_killed ? 50 * kLook_ms : kLook_ms);
     serve_waiting_faults();
@@ -205,7 +208,7 @@ void Program::await_end() {
 
 // ---- What it asks for
 
-// To erase, a shuttle carries nothing: the handler's may be used beside it.
+// To erase, a page I/O object carries nothing: the handler's may be used beside it.
 void Program::discard(const AddressRange& range) {
   const MutexLock lock(advising_);
   empty(range);
@@ -264,7 +267,7 @@ void Program::set_hint(const AddressRange& range, Hint hint) {
     advising_.assume_held();
     const std::int64_t change = mover_.advise(first, count, hint);
     pinned_pages_ += change;
-    household_.pinned_pages += change;
+    shared_budget_.pinned_pages += change;
   });
 }
 
@@ -286,17 +289,17 @@ void Program::give_hint(const AddressRange& range, const Profile::Allocation& al
 
 // Pages that are pinned already are not counted again.
 bool Program::pin(PageNumber first, PageNumber count) {
-  const auto most = static_cast<std::int64_t>(household_.frames.budget() / 4 * 3);
+  const auto most = static_cast<std::int64_t>(shared_budget_.frames.budget() / 4 * 3);
   const std::int64_t more = mover_.not_pinned(first, count);
-  if (household_.pinned_pages.fetch_add(more) + more > most) {
-    household_.pinned_pages -= more;
+  if (shared_budget_.pinned_pages.fetch_add(more) + more > most) {
+    shared_budget_.pinned_pages -= more;
     return false;
   }
   const std::int64_t pinned = mover_.advise(first, count, Hint::pinned);
   assert_that(pinned == more, "no other thread changes hints while pages are counted and pinned");
   pinned_pages_ += pinned;
-  SlotShuttle shuttle(*slots_, household_.space.open());
-  for (PageNumber page = first; page < first + count; ++page) serve(page, true, shuttle);
+  SlotPageIo page_io(*slots_, shared_budget_.space.open());
+  for (PageNumber page = first; page < first + count; ++page) serve(page, true, page_io);
   return true;
 }
 

@@ -22,28 +22,28 @@
 #include "far/daemon/slot_map.h"
 #include "far/pager/evictor.h"
 #include "far/pager/page_mover.h"
-#include "far/pager/space_shuttles.h"
+#include "far/pager/space_page_io.h"
 #include "far/pager/userfault.h"
 
 namespace farside::far {
 
 /// The state that all programs share.
-struct Household {
-  Household(std::uint64_t budget_pages, std::unique_ptr<Space> far, std::uint32_t most_ahead,
-            std::chrono::milliseconds patience_of_faults, DaemonRules of_forks, Profile* of_allocations)
+struct SharedBudget {
+  SharedBudget(std::uint64_t budget_pages, std::unique_ptr<Space> far, std::uint32_t most_ahead,
+               std::chrono::milliseconds timeout, DaemonRules of_forks, Profile* of_allocations)
       : frames(budget_pages),
         space(std::move(far)),
         slots(space.open(), space.pages()),
         most_ahead_pages(most_ahead),
-        patience(patience_of_faults),
+        fault_timeout(timeout),
         rules(of_forks),
         profile(of_allocations) {}
 
   Frames frames;
-  SpaceShuttles space;
+  SpacePageIoSource space;
   Slots slots;
   std::uint32_t most_ahead_pages;
-  std::chrono::milliseconds patience;
+  std::chrono::milliseconds fault_timeout;
   DaemonRules rules;
   Profile* profile;  ///< if any
   std::atomic<std::int64_t> pinned_pages{0};
@@ -55,10 +55,10 @@ struct Household {
 class Program;
 
 /// The state that a child of fork begins with: the places of its parent's pages in the space, and which are foreign.
-class Heritage {
+class ForkSnapshot {
  public:
   /// From here on no page of the parent leaves.
-  explicit Heritage(std::shared_ptr<Program> parent);
+  explicit ForkSnapshot(std::shared_ptr<Program> parent);
 
   /// Until here. The fork has happened, or never will.
   void let_parent_go_on();
@@ -78,7 +78,7 @@ class Heritage {
   void copy_table();
 
   std::shared_ptr<Program> parent_;
-  std::optional<Departures::Bar> bar_;
+  std::optional<EvictionGate::Bar> bar_;
   const PageRanges ranges_;
   std::unique_ptr<SlotMap> slots_;
   std::vector<PageNumber> foreign_;
@@ -90,8 +90,8 @@ class Heritage {
 class Program {
  public:
   /// For a process that sent `userfault` over `connection`, and waits. Throws Error when it cannot be served.
-  Program(Household& household, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault, PageRanges ranges,
-          std::unique_ptr<Heritage> heritage);
+  Program(SharedBudget& shared_budget, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault,
+          PageRanges ranges, std::unique_ptr<ForkSnapshot> fork_snapshot);
   /// Frees everything that it had.
   ~Program();
   Program(const Program&) = delete;
@@ -119,8 +119,8 @@ class Program {
   void allocated(const AddressRange& range, std::uint64_t caller, pid_t process);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
 
-  // For Heritage, which is made of these.
-  [[nodiscard]] Household& household() { return household_; }
+  // For ForkSnapshot, which is made of these.
+  [[nodiscard]] SharedBudget& shared_budget() { return shared_budget_; }
   [[nodiscard]] const PageRanges& ranges() const { return memory_.ranges(); }
   [[nodiscard]] PageMover& mover() { return mover_; }
   [[nodiscard]] SlotMap& slots() { return *slots_; }
@@ -130,7 +130,7 @@ class Program {
   void watch(std::span<const PageNumber> foreign);
   void begin(PageNumber end_of_arena);
   void begin_pages(PageNumber first, PageNumber count);
-  void serve(PageNumber page, bool is_write, Shuttle& shuttle);
+  void serve(PageNumber page, bool is_write, PageIo& page_io);
   void serve_waiting_faults();
   void await_end();
   [[nodiscard]] bool pin(PageNumber first, PageNumber count) REQUIRES(advising_);
@@ -139,14 +139,14 @@ class Program {
   void set_hint(const AddressRange& range, Hint hint) REQUIRES(advising_);
   void empty(const AddressRange& range) REQUIRES(advising_);
 
-  Household& household_;
+  SharedBudget& shared_budget_;
   const std::shared_ptr<const Fd> connection_;
   ProgramMemory memory_;
   const Userfault userfault_;
   const std::unique_ptr<SlotMap> slots_;
   const std::unique_ptr<Allocations> allocations_;  ///< if there is a profile
   PageMover mover_;
-  SlotShuttle handlers_;
+  SlotPageIo handlers_;
   std::optional<Evictor> evictor_;
   Mutex advising_;  ///< held while hints change, and until pages have gone that were found not to be pinned
   std::int64_t pinned_pages_ GUARDED_BY(advising_) = 0;

@@ -17,7 +17,7 @@
 #include "farside/base/log.h"
 
 #include "far/daemon/packets.h"
-#include "far/pager/shuttle.h"
+#include "far/pager/page_io.h"
 
 namespace farside::far {
 
@@ -108,7 +108,7 @@ bool ProgramMemory::copy_out(std::span<const PageNumber> pages, std::byte* to) {
 
 void ProgramMemory::drop(std::span<const PageNumber> pages) {
   if (pages.empty()) return;
-  std::array<AddressRange, Shuttle::kPages> ranges{};
+  std::array<AddressRange, PageIo::kPages> ranges{};
   std::size_t count = 0;
   for_each_run(pages, [&](std::size_t begin, std::size_t length) {
     ranges.at(count++) = {ranges_.address_of(pages[begin]), length * kPageBytes};

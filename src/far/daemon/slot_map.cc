@@ -85,7 +85,7 @@ std::vector<bool> SlotMap::stored(PageNumber first, PageNumber count) {
 
 // A page that has no slot any more was discarded since it became `far`: it is zeros. The others are asked for alone,
 // and then spread to their places, the last first.
-Status SlotShuttle::fetch(std::span<const PageNumber> pages) {
+Status SlotPageIo::fetch(std::span<const PageNumber> pages) {
   SlotMap::List held;
   map_.hold(pages, held);
   SlotMap::List slots;
@@ -107,7 +107,7 @@ Status SlotShuttle::fetch(std::span<const PageNumber> pages) {
 }
 
 // One that timed out may still take effect, but not after the next store to the same slot began.
-Status SlotShuttle::store(std::span<const PageNumber> pages) {
+Status SlotPageIo::store(std::span<const PageNumber> pages) {
   SlotMap::List slots;
   if (!map_.hold_to_store(pages, slots)) return Status::full;
   const std::span<const Slot> list{slots.data(), pages.size()};
@@ -116,7 +116,7 @@ Status SlotShuttle::store(std::span<const PageNumber> pages) {
   return status;
 }
 
-Status SlotShuttle::erase(PageNumber first, PageNumber count) {
+Status SlotPageIo::erase(PageNumber first, PageNumber count) {
   map_.erase(first, count);
   return Status::done;
 }

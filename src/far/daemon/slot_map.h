@@ -1,4 +1,4 @@
-// slot_map.h — at which slots of the space the pages of one process are, and shuttles that go there.
+// slot_map.h — at which slots of the space the pages of one process are, and page I/O objects that go there.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class SlotMap {
   SlotMap(const SlotMap&) = delete;
   SlotMap& operator=(const SlotMap&) = delete;
 
-  using List = std::array<Slot, Shuttle::kPages>;
+  using List = std::array<Slot, PageIo::kPages>;
   static constexpr Slot kNone = ~Slot{0};
 
   /// Returns in `slots` where the pages are, or kNone. The slots stay until they are released again, whatever becomes
@@ -46,9 +46,9 @@ class SlotMap {
 };
 
 /// One that carries a process's pages to their slots.
-class SlotShuttle final : public Shuttle {
+class SlotPageIo final : public PageIo {
  public:
-  SlotShuttle(SlotMap& map, std::unique_ptr<Shuttle> to_slots) : map_(map), to_slots_(std::move(to_slots)) {}
+  SlotPageIo(SlotMap& map, std::unique_ptr<PageIo> to_slots) : map_(map), to_slots_(std::move(to_slots)) {}
 
   [[nodiscard]] std::byte* buffer() override { return to_slots_->buffer(); }
   [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override;
@@ -57,7 +57,7 @@ class SlotShuttle final : public Shuttle {
 
  private:
   SlotMap& map_;
-  const std::unique_ptr<Shuttle> to_slots_;
+  const std::unique_ptr<PageIo> to_slots_;
 };
 
 }  // namespace farside::far

@@ -8,7 +8,7 @@
 
 namespace farside::far {
 
-Slots::Slots(std::unique_ptr<Shuttle> keeper, Slot count)
+Slots::Slots(std::unique_ptr<PageIo> keeper, Slot count)
     : count_(count), counts_(count), used_of_(div_ceil(count, kGroup)), keeper_(std::move(keeper)) {}
 
 std::uint64_t Slots::used() {

@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/lazy_array.h"
 #include "base/mutex.h"
-#include "far/pager/shuttle.h"
+#include "far/pager/page_io.h"
 
 namespace farside::far {
 
@@ -23,7 +23,7 @@ using Slot = PageNumber;
 class Slots {
  public:
   /// Manages the slots of the space that `keeper` reaches, which has `count`.
-  Slots(std::unique_ptr<Shuttle> keeper, Slot count);
+  Slots(std::unique_ptr<PageIo> keeper, Slot count);
 
   [[nodiscard]] std::uint64_t used();
 
@@ -85,7 +85,7 @@ class Slots {
 
   std::vector<std::uint32_t> unerased_ GUARDED_BY(mutex_);  ///< emptied, and the space may still have bytes
   bool is_erasing_ GUARDED_BY(mutex_) = false;              ///< a thread is, the one that uses the keeper
-  const std::unique_ptr<Shuttle> keeper_;
+  const std::unique_ptr<PageIo> keeper_;
 };
 
 }  // namespace farside::far

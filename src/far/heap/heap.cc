@@ -11,7 +11,7 @@
 #include "far/heap/heap_layout.h"
 #include "far/pager/end.h"
 #include "far/pager/pager.h"
-#include "far/pager/space_shuttles.h"
+#include "far/pager/space_page_io.h"
 
 namespace farside::far {
 
@@ -35,13 +35,13 @@ std::unique_ptr<Space> checked(std::unique_ptr<Space> space, const HeapOptions& 
 class Heap::State {
  public:
   State(std::unique_ptr<Space> space, HeapOptions options)
-      : pager(std::make_unique<SpaceShuttles>(checked(std::move(space), options)),
+      : pager(std::make_unique<SpacePageIoSource>(checked(std::move(space), options)),
               {.budget_bytes = options.local_bytes,
                .service = options.for_system_calls ? FaultService::handler : FaultService::automatic}),
         layout(pager.bytes()) {}
 
-  // Nothing is there any more, and no allocation yet. One thread at a time: each takes one of the pager's few shuttles,
-  // and may wait for a node that does not answer.
+  // Nothing is there any more, and no allocation yet. One thread at a time: each takes one of the pager's few page I/O
+  // objects, and may wait for a node that does not answer.
   void empty(const HeapLayout::Released& released, bool is_hinted) EXCLUDES(emptying, mutex) {
     const MutexLock lock(emptying);
     if (is_hinted) pager.advise(pager.base() + released.begin, released.bytes, Hint::none);

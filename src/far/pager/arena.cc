@@ -13,7 +13,7 @@
 #include "farside/base/units.h"
 
 #include "far/pager/end.h"
-#include "far/pager/shuttle.h"
+#include "far/pager/page_io.h"
 
 namespace farside::far {
 
@@ -65,7 +65,7 @@ bool Arena::copy_out(std::span<const PageNumber> pages, std::byte* to) {
 void Arena::fail(std::string_view tried, std::string_view why) { end_process(tried, why); }
 
 void Arena::drop(std::span<const PageNumber> pages) {
-  std::array<iovec, Shuttle::kPages> ranges{};
+  std::array<iovec, PageIo::kPages> ranges{};
   std::size_t count = 0;
   std::size_t dropped = 0;
   const auto finish = [&] {

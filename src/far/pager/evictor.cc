@@ -40,11 +40,11 @@ class RefusalReport {
 
 }  // namespace
 
-Evictor::Evictor(PagedMemory& memory, PageMover& mover, Frames& frames, std::unique_ptr<Shuttle> shuttle)
+Evictor::Evictor(PagedMemory& memory, PageMover& mover, Frames& frames, std::unique_ptr<PageIo> page_io)
     : memory_(memory),
       mover_(mover),
       frames_(frames),
-      shuttle_(std::move(shuttle)),
+      page_io_(std::move(page_io)),
       thread_(start_thread([this] { evict_until_stopped(); })) {}
 
 Evictor::~Evictor() {
@@ -74,7 +74,7 @@ void Evictor::evict_until_stopped() {
       if (wanted == 0) break;
       const std::uint64_t mine = share(wanted);
       const PageMover::Evicted evicted =
-          mine == 0 ? PageMover::Evicted{0, Status::done} : mover_.evict(mine, *shuttle_);
+          mine == 0 ? PageMover::Evicted{0, Status::done} : mover_.evict(mine, *page_io_);
       if (evicted.status == Status::lost) memory_.fail("carry a page of far memory away", to_string(evicted.status));
       refusals.note(evicted.status == Status::full && evicted.pages == 0 && frames_.used() >= frames_.budget());
       if (evicted.pages != 0) {

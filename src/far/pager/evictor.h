@@ -13,7 +13,7 @@ namespace farside::far {
 /// up the others. Each evicts in proportion to its mover's share of what is here.
 class Evictor {
  public:
-  Evictor(PagedMemory& memory, PageMover& mover, Frames& frames, std::unique_ptr<Shuttle> shuttle);
+  Evictor(PagedMemory& memory, PageMover& mover, Frames& frames, std::unique_ptr<PageIo> page_io);
   ~Evictor();
   Evictor(const Evictor&) = delete;
   Evictor& operator=(const Evictor&) = delete;
@@ -28,7 +28,7 @@ class Evictor {
   PagedMemory& memory_;
   PageMover& mover_;
   Frames& frames_;
-  const std::unique_ptr<Shuttle> shuttle_;
+  const std::unique_ptr<PageIo> page_io_;
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };

@@ -37,8 +37,8 @@ Frames::Frames(std::uint64_t budget)
       high_(std::max(static_cast<std::int64_t>(budget / 64), 2 * kLeastReserve)),
       free_(static_cast<std::int64_t>(budget)) {}
 
-bool Frames::take_one(milliseconds patience) {
-  const auto give_up = std::chrono::steady_clock::now() + patience;
+bool Frames::take_one(milliseconds timeout) {
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     const std::uint32_t seen = freed_.load();
     std::int64_t free = free_.load();

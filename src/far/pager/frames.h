@@ -23,8 +23,8 @@ class Frames {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(budget_) - free_.load(std::memory_order_relaxed));
   }
 
-  /// Sleeps until one is free. False when none came free in `patience`.
-  [[nodiscard]] bool take_one(std::chrono::milliseconds patience);
+  /// Sleeps until one is free. False when none came free in `timeout`.
+  [[nodiscard]] bool take_one(std::chrono::milliseconds timeout);
   /// Up to `wanted`, of which a few are left for others.
   [[nodiscard]] std::uint64_t take_spare(std::uint64_t wanted);
   /// Takes them, whether they are free or not: others leave in their stead.

@@ -15,9 +15,9 @@ constexpr unsigned kBatchesAtLevel = 64;  // before it is tried whether less har
 
 }  // namespace
 
-PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
-  const Departures::Passage passage(departures_);
-  const Held chosen = choose(std::min<std::uint64_t>(wanted, Shuttle::kPages));
+PageMover::Evicted PageMover::evict(std::uint64_t wanted, PageIo& page_io) {
+  const EvictionGate::Passage passage(eviction_gate_);
+  const Held chosen = choose(std::min<std::uint64_t>(wanted, PageIo::kPages));
   Held clean;
   Held dirty;
   for (std::size_t i = 0; i < chosen.count; ++i) {
@@ -25,7 +25,7 @@ PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
     kind.add(chosen.pages.at(i), chosen.words.at(i));
   }
   const Evicted first = drop_clean(clean);
-  const Evicted second = carry(dirty, shuttle);
+  const Evicted second = carry(dirty, page_io);
   return {first.pages + second.pages, second.status};
 }
 
@@ -69,20 +69,20 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
 
 // 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: a write cancels the eviction
 // of its page. 3. Write to the space. 4. Drop the pages that were not written to.
-PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
+PageMover::Evicted PageMover::carry(const Held& held, PageIo& page_io) {
   if (rules_.protects_before_copying) change_protection(held, &Userfault::protect, "protect a page of far memory");
-  if (!memory_.copy_out(held.list(), shuttle.buffer())) {
+  if (!memory_.copy_out(held.list(), page_io.buffer())) {
     put_back(held);
     return {0, Status::done};
   }
   Held carried = held;
-  const std::uint64_t dropped = drop_zeros(split_off_zeros(carried, shuttle), shuttle);
+  const std::uint64_t dropped = drop_zeros(split_off_zeros(carried, page_io), page_io);
   if (carried.count == 0) return {dropped, Status::done};
 
   for (std::size_t i = 0; i < carried.count; ++i) {
     table_.unlock(carried.pages.at(i), carried.words.at(i).with(PageState::leaving).with_stored(true));
   }
-  const Status status = store(carried, shuttle);
+  const Status status = store(carried, page_io);
   const Held stayed = lock_what_stayed(carried);
   if (status != Status::done) {
     put_back(stayed);
@@ -110,13 +110,13 @@ void PageMover::change_protection(const Held& held, ChangeOfProtection change, s
 }
 
 // The bytes of the others move up to the front of the buffer.
-PageMover::Held PageMover::split_off_zeros(Held& held, Shuttle& shuttle) {
+PageMover::Held PageMover::split_off_zeros(Held& held, PageIo& page_io) {
   Held zeros;
   Held rest;
   for (std::size_t i = 0; i < held.count; ++i) {
-    const std::byte* const bytes = shuttle.buffer() + i * kPageBytes;
+    const std::byte* const bytes = page_io.buffer() + i * kPageBytes;
     const bool zero = is_zero(bytes);
-    if (!zero && rest.count != i) std::memcpy(shuttle.buffer() + rest.count * kPageBytes, bytes, kPageBytes);
+    if (!zero && rest.count != i) std::memcpy(page_io.buffer() + rest.count * kPageBytes, bytes, kPageBytes);
     (zero ? zeros : rest).add(held.pages.at(i), held.words.at(i));
   }
   held = rest;
@@ -124,16 +124,16 @@ PageMover::Held PageMover::split_off_zeros(Held& held, Shuttle& shuttle) {
 }
 
 // When there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.
-Status PageMover::store(Held& leaving, Shuttle& shuttle) {
+Status PageMover::store(Held& leaving, PageIo& page_io) {
   if (!rules_.stores_before_dropping) return Status::done;
-  const Status together = shuttle.store(leaving.list());
+  const Status together = page_io.store(leaving.list());
   if (together != Status::full) return together;
   Held gone;
   Held homeless;
   for (std::size_t i = 0; i < leaving.count; ++i) {
     const PageNumber page = leaving.pages.at(i);
-    if (i != 0) std::memcpy(shuttle.buffer(), shuttle.buffer() + i * kPageBytes, kPageBytes);
-    const Status alone = shuttle.store({&page, 1});
+    if (i != 0) std::memcpy(page_io.buffer(), page_io.buffer() + i * kPageBytes, kPageBytes);
+    const Status alone = page_io.store({&page, 1});
     if (alone != Status::done && alone != Status::full) return alone;
     (alone == Status::done ? gone : homeless).add(page, leaving.words.at(i));
   }
@@ -156,12 +156,12 @@ PageMover::Held PageMover::lock_what_stayed(const Held& held) {
 }
 
 // They are locked and protected. Erased first: from when they are untouched, others may store them.
-std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
+std::uint64_t PageMover::drop_zeros(const Held& held, PageIo& page_io) {
   Held erased;
   Held kept;
   for (std::size_t i = 0; i < held.count; ++i) {
     const bool erases = held.words.at(i).stored() && rules_.erases_what_turned_zero;
-    const bool is_erased = !erases || shuttle.erase(held.pages.at(i), 1) == Status::done;
+    const bool is_erased = !erases || page_io.erase(held.pages.at(i), 1) == Status::done;
     (is_erased ? erased : kept).add(held.pages.at(i), held.words.at(i));
   }
   put_back(kept);

@@ -12,22 +12,22 @@ namespace farside::far {
 
 namespace {
 
-alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
+alignas(kPageBytes) constexpr std::array<std::byte, PageIo::kPages * kPageBytes> kZeros{};
 
 }  // namespace
 
 PageMover::PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
-                     std::chrono::milliseconds patience, PagerRules rules, PageObserver* observer)
+                     std::chrono::milliseconds fault_timeout, PagerRules rules, PageObserver* observer)
     : memory_(memory),
       userfault_(userfault),
-      patience_(patience),
+      fault_timeout_(fault_timeout),
       rules_(rules),
       observer_(observer),
       table_(memory.pages()),
       frames_(frames),
       replacement_(frames.budget()),
-      read_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)),
-      write_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)) {}
+      read_ahead_(std::min<std::uint32_t>(most_ahead, PageIo::kPages - 1)),
+      write_ahead_(std::min<std::uint32_t>(most_ahead, PageIo::kPages - 1)) {}
 
 void PageMover::note(PageEvent event, const Held& held) {
   for_each_run(held.list(), [&](std::size_t begin, std::size_t length) { note(event, held.pages.at(begin), length); });
@@ -68,7 +68,7 @@ void PageMover::begin_with(PageNumber page, PageState state) {
 PageMover::~PageMover() { frames_.give(pages_here()); }
 
 void PageMover::Held::sort() {
-  std::array<std::size_t, Shuttle::kPages> order{};
+  std::array<std::size_t, PageIo::kPages> order{};
   for (std::size_t i = 0; i < count; ++i) order.at(i) = i;
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
             [this](std::size_t a, std::size_t b) { return pages.at(a) < pages.at(b); });
@@ -80,13 +80,13 @@ void PageMover::Held::sort() {
 }
 
 // The page may be changing: the call waits until it is unlocked, and looks at it anew.
-Status PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
+Status PageMover::serve(PageNumber page, bool is_write, PageIo& page_io) {
   for (;;) {
     const PageWord word = table_.load(page);
     switch (word.state()) {
       case PageState::untouched:
       case PageState::far:
-        if (table_.try_lock(page, word)) return bring(page, word, is_write, shuttle);
+        if (table_.try_lock(page, word)) return bring(page, word, is_write, page_io);
         break;
       case PageState::locked: table_.await_unlocked(page); break;
       case PageState::clean:
@@ -118,7 +118,7 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
   if (word.state() == PageState::leaving) {
     add(counted_.cancelled_evictions, 1);
   } else {
-    hold_ahead(page, word, write_ahead_.after_fault(page, word.hint() == Hint::sequential), Shuttle::kPages, held);
+    hold_ahead(page, word, write_ahead_.after_fault(page, word.hint() == Hint::sequential), PageIo::kPages, held);
     held.sort();
   }
   note(PageEvent::written, held);
@@ -129,8 +129,8 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
 // may still touch it. Then the frames are overdrawn.
 bool PageMover::take_frame() {
   if (frames_.take_one(std::chrono::milliseconds(0))) return true;
-  const auto give_up = std::chrono::steady_clock::now() + patience_;
-  while (!departures_.barred() && !memory_.is_gone()) {
+  const auto give_up = std::chrono::steady_clock::now() + fault_timeout_;
+  while (!eviction_gate_.barred() && !memory_.is_gone()) {
     if (frames_.take_one(time_limits::kFrameLook)) return true;
     if (std::chrono::steady_clock::now() >= give_up) return false;
   }
@@ -138,7 +138,7 @@ bool PageMover::take_frame() {
   return true;
 }
 
-Status PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle) {
+Status PageMover::bring(PageNumber page, PageWord word, bool is_write, PageIo& page_io) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_far = word.state() == PageState::far;
   if (!take_frame()) {
@@ -157,10 +157,10 @@ Status PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   held.sort();
 
   if (is_far) {
-    Status status = shuttle.fetch(held.list());
+    Status status = page_io.fetch(held.list());
     if (status != Status::done && held.count > 1) {  // perhaps because of a page that was only fetched ahead
       let_go_of_others(page, held);
-      status = shuttle.fetch(held.list());
+      status = page_io.fetch(held.list());
     }
     if (status != Status::done) {
       table_.unlock(page, word);
@@ -175,7 +175,7 @@ Status PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   }
   add(counted_.faults, 1);
   add(counted_.ahead_pages, held.count - 1);
-  map(held, page, is_write, shuttle);
+  map(held, page, is_write, page_io);
   add(counted_.nanoseconds_in_faults, static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
   return Status::done;
 }
@@ -224,9 +224,9 @@ struct PageMover::Mapping {
   }
 };
 
-void PageMover::map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle) {
+void PageMover::map(const Held& held, PageNumber wanted, bool is_write, PageIo& page_io) {
   raise_end(held.pages.at(held.count - 1) + 1);
-  const Mapping mapping{held, wanted, is_write, shuttle.buffer()};
+  const Mapping mapping{held, wanted, is_write, page_io.buffer()};
   std::uint64_t absent = 0;
   const auto map_piece = [&](std::size_t begin, std::size_t length) {
     const int error = mapping.map(userfault_, memory_.at(held.pages.at(begin)), begin, length);
@@ -268,19 +268,19 @@ PageState PageMover::map_alone(const Mapping& mapping, std::size_t i) {
   return mapping.next(i);
 }
 
-void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
-  empty(first, std::min(first + count, end_.load()), PageState::untouched, shuttle);
+void PageMover::discard(PageNumber first, PageNumber count, PageIo& page_io) {
+  empty(first, std::min(first + count, end_.load()), PageState::untouched, page_io);
 }
 
-void PageMover::give_away(PageNumber first, PageNumber count, Shuttle& shuttle) {
+void PageMover::give_away(PageNumber first, PageNumber count, PageIo& page_io) {
   raise_end(first + count);
-  empty(first, first + count, PageState::foreign, shuttle);
+  empty(first, first + count, PageState::foreign, page_io);
 }
 
 // All that is stored is erased in one call, so that memory of which nothing is left is given back. It is erased before
 // any thread may touch the pages again: until then they have no owner.
-void PageMover::empty(PageNumber first, PageNumber end, PageState next, Shuttle& shuttle) {
-  const Departures::Passage passage(departures_);
+void PageMover::empty(PageNumber first, PageNumber end, PageState next, PageIo& page_io) {
+  const EvictionGate::Passage passage(eviction_gate_);
   Held held;
   bool any_stored = false;
   for (PageNumber page = first; page < end; ++page) {
@@ -294,7 +294,7 @@ void PageMover::empty(PageNumber first, PageNumber end, PageState next, Shuttle&
   }
   forget(held, next);
   // Bytes that cannot be erased are never asked for: they take room, and no more.
-  if (any_stored) (void)shuttle.erase(first, end - first);
+  if (any_stored) (void)page_io.erase(first, end - first);
 }
 
 // A page that was leaving may still be on its way: it counts as stored, so that it is erased another time.

@@ -10,14 +10,14 @@
 #include <cstdint>
 #include <span>
 
-#include "far/pager/departures.h"
+#include "far/pager/eviction_gate.h"
 #include "far/pager/frames.h"
+#include "far/pager/page_io.h"
 #include "far/pager/page_observer.h"
 #include "far/pager/paged_memory.h"
 #include "far/pager/read_ahead.h"
 #include "far/pager/replacement.h"
 #include "far/pager/rules.h"
-#include "far/pager/shuttle.h"
 #include "far/pager/userfault.h"
 
 namespace farside::far {
@@ -38,29 +38,29 @@ struct PagerCounts {
   PagerCounts& operator+=(const PagerCounts& other);
 };
 
-/// Thread safety: every call, from any thread, each with a shuttle of its own; evict from one thread.
+/// Thread safety: every call, from any thread, each with a page I/O object of its own; evict from one thread.
 class PageMover {
  public:
   /// Movers may share `frames`. An observer is told what pages do.
   PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
-            std::chrono::milliseconds patience, PagerRules rules, PageObserver* observer = nullptr);
+            std::chrono::milliseconds fault_timeout, PagerRules rules, PageObserver* observer = nullptr);
   /// Its frames are others' again.
   ~PageMover();
   PageMover(const PageMover&) = delete;
   PageMover& operator=(const PageMover&) = delete;
 
   /// Makes the access possible, unless it returns a failure. May be called for accesses that became possible meanwhile.
-  [[nodiscard]] Status serve(PageNumber page, bool is_write, Shuttle& shuttle);
+  [[nodiscard]] Status serve(PageNumber page, bool is_write, PageIo& page_io);
   /// Carries off some pages, `wanted` at most; says how many, and why not all that were chosen.
   struct Evicted {
     std::uint64_t pages;
     Status status;
   };
-  [[nodiscard]] Evicted evict(std::uint64_t wanted, Shuttle& shuttle);
+  [[nodiscard]] Evicted evict(std::uint64_t wanted, PageIo& page_io);
   /// They are zeros afterwards, here and there.
-  void discard(PageNumber first, PageNumber count, Shuttle& shuttle);
+  void discard(PageNumber first, PageNumber count, PageIo& page_io);
   /// The pages are foreign afterwards, as something else is mapped there: they do not come, not even ahead of others.
-  void give_away(PageNumber first, PageNumber count, Shuttle& shuttle);
+  void give_away(PageNumber first, PageNumber count, PageIo& page_io);
   enum class Pinned : std::uint8_t { change, stay };
   /// Gives pages the hint: all, or those that are not pinned. Returns how many are pinned now that were not, or less
   /// than nothing.
@@ -74,7 +74,7 @@ class PageMover {
   // To make one that begins with what another has: a fork.
 
   /// While one barred them, faults find a frame in any case.
-  [[nodiscard]] Departures& departures() { return departures_; }
+  [[nodiscard]] EvictionGate& eviction_gate() { return eviction_gate_; }
   /// No page from here on was ever touched.
   [[nodiscard]] PageNumber end() const { return end_.load(); }
   /// Its word, once it is not locked.
@@ -89,8 +89,8 @@ class PageMover {
  private:
   /// Locked pages, with the words they had; a fixed place, since fault handlers take no memory.
   struct Held {
-    std::array<PageNumber, Shuttle::kPages> pages;
-    std::array<PageWord, Shuttle::kPages> words;
+    std::array<PageNumber, PageIo::kPages> pages;
+    std::array<PageWord, PageIo::kPages> words;
     std::size_t count = 0;
 
     void add(PageNumber page, PageWord word) {
@@ -102,10 +102,10 @@ class PageMover {
   };
 
   [[nodiscard]] bool take_frame();
-  [[nodiscard]] Status bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle);
+  [[nodiscard]] Status bring(PageNumber page, PageWord word, bool is_write, PageIo& page_io);
   void hold_ahead(PageNumber page, PageWord word, const ReadAhead::Window& window, std::uint64_t most, Held& held);
   struct Mapping;
-  void map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle);
+  void map(const Held& held, PageNumber wanted, bool is_write, PageIo& page_io);
   [[nodiscard]] PageState map_alone(const Mapping& mapping, std::size_t i);
   void make_writable(PageNumber page, PageWord word);
   void serve_foreign(PageNumber page);
@@ -121,22 +121,22 @@ class PageMover {
   void must(int error, std::string_view tried);
   [[nodiscard]] Held choose(std::size_t wanted);
   [[nodiscard]] Evicted drop_clean(const Held& held);
-  [[nodiscard]] Evicted carry(const Held& held, Shuttle& shuttle);
-  [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
+  [[nodiscard]] Evicted carry(const Held& held, PageIo& page_io);
+  [[nodiscard]] std::uint64_t drop_zeros(const Held& held, PageIo& page_io);
   using ChangeOfProtection = int (Userfault::*)(std::byte* base, std::size_t bytes) const;
   void change_protection(const Held& held, ChangeOfProtection change, std::string_view tried);
-  [[nodiscard]] static Held split_off_zeros(Held& held, Shuttle& shuttle);
-  [[nodiscard]] Status store(Held& leaving, Shuttle& shuttle);
+  [[nodiscard]] static Held split_off_zeros(Held& held, PageIo& page_io);
+  [[nodiscard]] Status store(Held& leaving, PageIo& page_io);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
   void let_go(std::uint64_t count);
-  void empty(PageNumber first, PageNumber end, PageState next, Shuttle& shuttle);
+  void empty(PageNumber first, PageNumber end, PageState next, PageIo& page_io);
   void forget(const Held& held, PageState next);
   void let_go_of_others(PageNumber page, Held& held);
 
   PagedMemory& memory_;
   const Userfault& userfault_;
-  const std::chrono::milliseconds patience_;  ///< for a page to leave
+  const std::chrono::milliseconds fault_timeout_;  ///< for a page to leave
   const PagerRules rules_;
   PageObserver* const observer_;
   PageTable table_;
@@ -144,7 +144,7 @@ class PageMover {
   Replacement replacement_;
   ReadAhead read_ahead_;
   ReadAhead write_ahead_;  ///< of first writes to clean pages
-  Departures departures_;
+  EvictionGate eviction_gate_;
   std::atomic<std::uint64_t> here_{0};
 
   // The next three are used by evict alone.

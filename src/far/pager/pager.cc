@@ -19,7 +19,7 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::size_t kShuttles = 6;  // pages of so many threads are fetched at the same time
+constexpr std::size_t kPageIos = 6;  // pages of so many threads are fetched at the same time
 
 // A thread that blocks SIGBUS would be killed by its first fault.
 FaultService chosen(FaultService wanted) {
@@ -29,44 +29,44 @@ FaultService chosen(FaultService wanted) {
 
 }  // namespace
 
-/// One of the shuttles, while it is needed.
+/// One of the page I/O objects, while it is needed.
 class Pager::Borrowed {
  public:
   explicit Borrowed(Pager& pager) : pager_(pager) {
-    MutexLock lock(pager.shuttles_mutex_);
-    pager.shuttle_returned_.wait(lock, [&]() REQUIRES(pager.shuttles_mutex_) { return !pager.shuttles_.empty(); });
-    shuttle_ = std::move(pager.shuttles_.back());
-    pager.shuttles_.pop_back();
+    MutexLock lock(pager.page_ios_mutex_);
+    pager.page_io_returned_.wait(lock, [&]() REQUIRES(pager.page_ios_mutex_) { return !pager.page_ios_.empty(); });
+    page_io_ = std::move(pager.page_ios_.back());
+    pager.page_ios_.pop_back();
   }
   ~Borrowed() {
     {
-      const MutexLock lock(pager_.shuttles_mutex_);
-      pager_.shuttles_.push_back(std::move(shuttle_));
+      const MutexLock lock(pager_.page_ios_mutex_);
+      pager_.page_ios_.push_back(std::move(page_io_));
     }
-    pager_.shuttle_returned_.notify_one();
+    pager_.page_io_returned_.notify_one();
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
 
-  [[nodiscard]] Shuttle& operator*() const { return *shuttle_; }
+  [[nodiscard]] PageIo& operator*() const { return *page_io_; }
 
  private:
   Pager& pager_;
-  std::unique_ptr<Shuttle> shuttle_;
+  std::unique_ptr<PageIo> page_io_;
 };
 
-Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules)
+Pager::Pager(std::unique_ptr<PageIoSource> source, PagerOptions options, PagerRules rules)
     : process_(::getpid()),
       source_(std::move(source)),
       service_(chosen(options.service)),
       userfault_(service_),
       arena_(source_->pages()),
       frames_(budget_pages(options.budget_bytes)),
-      mover_(arena_, userfault_, frames_, options.most_ahead_pages, options.patience, rules),
+      mover_(arena_, userfault_, frames_, options.most_ahead_pages, options.fault_timeout, rules),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       handlers_(source_->open()) {
   if (!stop_) throw errno_error("make", "an eventfd");
-  for (std::size_t i = 0; i < kShuttles; ++i) shuttles_.push_back(source_->open());
+  for (std::size_t i = 0; i < kPageIos; ++i) page_ios_.push_back(source_->open());
   userfault_.watch(arena_.base(), arena_.bytes());
   try {
     start();
@@ -114,8 +114,8 @@ void Pager::test() {
                "report this, with the kernel's version"});
 }
 
-void Pager::serve(void* address, bool is_write, Shuttle& shuttle) {
-  const Status status = mover_.serve(arena_.page_of(address), is_write, shuttle);
+void Pager::serve(void* address, bool is_write, PageIo& page_io) {
+  const Status status = mover_.serve(arena_.page_of(address), is_write, page_io);
   if (status == Status::done) return;
   end_process("bring a page of far memory", status == Status::full
                                                 ? "the budget is used up, and no page can leave: far memory is full"
@@ -123,8 +123,8 @@ void Pager::serve(void* address, bool is_write, Shuttle& shuttle) {
 }
 
 void Pager::serve_bus_error(void* address, bool is_write) {
-  const Borrowed shuttle(*this);
-  serve(address, is_write, *shuttle);
+  const Borrowed page_io(*this);
+  serve(address, is_write, *page_io);
 }
 
 void Pager::handle_until_stopped() {
@@ -142,8 +142,8 @@ void Pager::discard(void* begin, std::size_t bytes) {
   if (end <= first) return;
   assert_that(end <= arena_.pages(), "what is discarded lies within the arena");
   const SignalsHeld held;  // a handler could touch a page that is locked here
-  const Borrowed shuttle(*this);
-  mover_.discard(first, end - first, *shuttle);
+  const Borrowed page_io(*this);
+  mover_.discard(first, end - first, *page_io);
 }
 
 void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
@@ -167,8 +167,8 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
 
 // Writable as well: the kernel, on the program's behalf, may only touch what needs no fault.
 void Pager::bring(PageNumber first, PageNumber count) {
-  const Borrowed shuttle(*this);
-  for (PageNumber page = first; page < first + count; ++page) serve(arena_.at(page), true, *shuttle);
+  const Borrowed page_io(*this);
+  for (PageNumber page = first; page < first + count; ++page) serve(arena_.at(page), true, *page_io);
 }
 
 }  // namespace farside::far

@@ -16,8 +16,8 @@
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
 #include "far/pager/evictor.h"
+#include "far/pager/page_io.h"
 #include "far/pager/read_ahead.h"
-#include "far/pager/shuttle.h"
 #include "far/pager/userfault.h"
 #include "far/time_limits.h"
 
@@ -28,14 +28,14 @@ struct PagerOptions {
   FaultService service = FaultService::automatic;
   std::uint32_t most_ahead_pages = kMaxAheadPages;
   /// How long a fault waits for a page to leave, when the space has no room.
-  std::chrono::milliseconds patience = time_limits::kLeave;
+  std::chrono::milliseconds fault_timeout = time_limits::kLeave;
 };
 
 /// Thread safety: every call, from any thread. Requires: no thread uses the arena any more when the pager is destroyed.
 class Pager final : public BusErrorServer {
  public:
   /// Throws Error. In a child of fork it can only be destroyed.
-  Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules = {});
+  Pager(std::unique_ptr<PageIoSource> source, PagerOptions options, PagerRules rules = {});
   ~Pager() override;
 
   [[nodiscard]] std::byte* base() const { return arena_.base(); }
@@ -56,7 +56,7 @@ class Pager final : public BusErrorServer {
  private:
   class Borrowed;
 
-  void serve(void* address, bool is_write, Shuttle& shuttle);
+  void serve(void* address, bool is_write, PageIo& page_io);
   void bring(PageNumber first, PageNumber count);
   void handle_until_stopped();
   void start();
@@ -64,7 +64,7 @@ class Pager final : public BusErrorServer {
   void test();
 
   const pid_t process_;
-  std::unique_ptr<ShuttleSource> source_;
+  std::unique_ptr<PageIoSource> source_;
   FaultService service_;
   Userfault userfault_;
   Arena arena_;
@@ -72,11 +72,11 @@ class Pager final : public BusErrorServer {
   PageMover mover_;
   Fd stop_;  ///< readable when the handler is to end
 
-  Mutex shuttles_mutex_;
-  ConditionVariable shuttle_returned_;
+  Mutex page_ios_mutex_;
+  ConditionVariable page_io_returned_;
   /// Free ones, of faulting threads and of callers.
-  std::vector<std::unique_ptr<Shuttle>> shuttles_ GUARDED_BY(shuttles_mutex_);
-  std::unique_ptr<Shuttle> handlers_;
+  std::vector<std::unique_ptr<PageIo>> page_ios_ GUARDED_BY(page_ios_mutex_);
+  std::unique_ptr<PageIo> handlers_;
   std::atomic<bool> stopping_{false};
   Mutex pinned_mutex_;
   std::uint64_t pinned_pages_ GUARDED_BY(pinned_mutex_) = 0;

@@ -45,7 +45,7 @@ SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const Far
       blocks_(shape.bytes, shape.slab_bytes, shape.block_bytes),
       noted_lost_(places_.size()),
       returns_(fabric),
-      mender_(fabric.open_channel()),
+      repairer_(fabric.open_channel()),
       copy_limits_(time_limits::kFirstRepairTimeout, time_limits::kMaxRepairTimeout),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
 
@@ -286,7 +286,7 @@ Status SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
   return Status::done;
 }
 
-// Readers wait meanwhile. If it is in use for longer, the thread that mends tries again.
+// Readers wait meanwhile. If it is in use for longer, the thread that repairs tries again.
 void SlabMap::drop_zeros(Channel& channel, std::uint64_t slab) {
   if (be_alone(channel, slab, fabric_.in(time_limits::kQuiesceTimeout)) != Outcome::done) {
     const MutexLock lock(mutex_);
@@ -311,7 +311,7 @@ void SlabMap::drop_unused() {
     const MutexLock lock(mutex_);
     unused = std::exchange(unused_, {});
   }
-  for (const std::uint64_t slab : unused) drop_zeros(*mender_, slab);
+  for (const std::uint64_t slab : unused) drop_zeros(*repairer_, slab);
 }
 
 // ---- After a loss
@@ -323,26 +323,27 @@ std::uint64_t SlabMap::damage() const {
   return nodes_.size() + static_cast<std::uint64_t>(lost);
 }
 
-bool SlabMap::mend(Deadline deadline) {
-  (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(time_limits::kSettle).at)});  // or in the next round
-  returns_.settle(living(), *mender_);
+bool SlabMap::repair(Deadline deadline) {
+  (void)settle(*repairer_,
+               Deadline{std::min(deadline.at, fabric_.in(time_limits::kSettle).at)});  // or in the next round
+  returns_.settle(living(), *repairer_);
   drop_unused();
   const std::uint64_t damage_before = damage();
-  if (shape_.copies == 1 || damage_before == mended_) return true;
+  if (shape_.copies == 1 || damage_before == repaired_) return true;
   if (living().size() < shape_.copies) return false;
   bool all = true;
   for (std::uint64_t slab = 0; slab < slabs(); ++slab) {
     if (fabric_.now() >= deadline.at) return false;
-    all &= mend_one(slab);
+    all &= repair_one(slab);
   }
-  if (all) mended_ = damage_before;
+  if (all) repaired_ = damage_before;
   return all;
 }
 
 // No other thread reads or writes the slab during the call: else the new copy could miss a write.
-bool SlabMap::mend_one(std::uint64_t slab) {
+bool SlabMap::repair_one(std::uint64_t slab) {
   const Deadline polite = fabric_.in(time_limits::kQuiesceTimeout);
-  if (rules_.rebuilds_alone && be_alone(*mender_, slab, polite) != Outcome::done) return false;
+  if (rules_.rebuilds_alone && be_alone(*repairer_, slab, polite) != Outcome::done) return false;
   const Place place = places_[slab];
   const auto survivor = std::ranges::find_if(place, &Copy::lives);
   bool whole = true;
@@ -351,7 +352,7 @@ bool SlabMap::mend_one(std::uint64_t slab) {
     whole = may_copy(*survivor) && add_copy(slab, next);
     if (whole) set_place(slab, next);
   }
-  if (rules_.rebuilds_alone) holds_.end_alone(*mender_, slab);
+  if (rules_.rebuilds_alone) holds_.end_alone(*repairer_, slab);
   return whole;
 }
 
@@ -366,15 +367,15 @@ bool SlabMap::may_copy(const Copy& from) const {
 bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
   const Deadline deadline = fabric_.in(copy_limits_.current());
   const Copy from = place[0];
-  if (take_copies(*mender_, slab, place, deadline) != Status::done) return false;
+  if (take_copies(*repairer_, slab, place, deadline) != Status::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
   if (has_second && copy(from, place[1], deadline)) return true;
   if (fabric_.now() >= deadline.at) (void)copy_limits_.next();  // the next slab has twice as long
   for (const Copy& taken : place) {
     if (taken.node == nullptr || taken.node == from.node) continue;
-    Unfinished given_up{.channel = std::exchange(mender_, fabric_.open_channel()), .nodes = {taken.node}};
+    Unfinished given_up{.channel = std::exchange(repairer_, fabric_.open_channel()), .nodes = {taken.node}};
     given_up.spare = {taken};
-    leave_unfinished(*mender_, std::move(given_up));
+    leave_unfinished(*repairer_, std::move(given_up));
   }
   return false;
 }
@@ -383,10 +384,10 @@ bool SlabMap::copy(const Copy& from, const Copy& to, Deadline deadline) {
   for (std::uint64_t offset = 0; offset < shape_.slab_bytes; offset += kCopiedAtOnce) {
     const std::uint64_t bytes = std::min(kCopiedAtOnce, shape_.slab_bytes - offset);
     const LocalSpan piece(copied_.data(), bytes);
-    if (mender_->read(piece, from.node->span(from.slab, offset, bytes), deadline) != Outcome::done) return false;
-    if (mender_->write(to.node->span(to.slab, offset, bytes), piece, deadline) != Outcome::done) return false;
+    if (repairer_->read(piece, from.node->span(from.slab, offset, bytes), deadline) != Outcome::done) return false;
+    if (repairer_->write(to.node->span(to.slab, offset, bytes), piece, deadline) != Outcome::done) return false;
   }
-  return mender_->flush(to.node->peer(), deadline) == Outcome::done;
+  return repairer_->flush(to.node->peer(), deadline) == Outcome::done;
 }
 
 }  // namespace farside::far

@@ -129,7 +129,7 @@ class SlabMap {
   /// Gives every slab of which one copy lives a second one, unless there is to be one only. True when that was not
   /// needed since the last loss; false when no other node had room for some, or they were in use. Sees to what is
   /// unfinished, and to what nodes that did not answer should have back, too. For one thread.
-  bool mend(Deadline deadline);
+  bool repair(Deadline deadline);
 
  private:
   void set_place(std::uint64_t slab, const Place& place);
@@ -144,7 +144,7 @@ class SlabMap {
 
   void drop_unused();
 
-  [[nodiscard]] bool mend_one(std::uint64_t slab);
+  [[nodiscard]] bool repair_one(std::uint64_t slab);
   [[nodiscard]] bool may_copy(const Copy& from) const;
   [[nodiscard]] bool add_copy(std::uint64_t slab, Place& place);
   [[nodiscard]] bool copy(const Copy& from, const Copy& to, Deadline deadline);
@@ -165,9 +165,9 @@ class SlabMap {
   std::vector<Unfinished> unfinished_ GUARDED_BY(mutex_);              ///< but for those that a thread sees to
   SlabReturns returns_;
 
-  // Used by the thread that mends.
-  std::unique_ptr<Channel> mender_;
-  std::uint64_t mended_ = 0;       ///< the damage() when nothing was left to mend
+  // Used by the thread that repairs.
+  std::unique_ptr<Channel> repairer_;
+  std::uint64_t repaired_ = 0;     ///< the damage() when nothing was left to repair
   Backoff<Duration> copy_limits_;  ///< grow with what was not copied in time
   std::vector<std::byte> copied_;
 };

@@ -29,16 +29,16 @@ void SlabReturns::settle(std::span<LentMemory* const> living, Channel& channel) 
     silent_.erase(node);
   }
   std::vector<Copy> debts;
-  std::vector<Request> doubtful;
+  std::vector<Request> unconfirmed;
   {
     const MutexLock lock(mutex_);
     debts = std::exchange(debts_, {});
-    doubtful = std::exchange(doubtful_, {});
+    unconfirmed = std::exchange(unconfirmed_, {});
   }
   for (const Copy& debt : debts) {
     if (debt.lives()) give_back(debt);
   }
-  for (Request& request : doubtful) settle(std::move(request));
+  for (Request& request : unconfirmed) settle(std::move(request));
 }
 
 bool SlabReturns::is_silent(const LentMemory* node) const {
@@ -64,7 +64,7 @@ void SlabReturns::ask(const Copy& copy, std::unique_ptr<Channel> channel) {
   const MutexLock lock(mutex_);
   if (given == Outcome::done || given == Outcome::peer_lost) return idle_.push_back(std::move(channel));
   silent_.insert(copy.node);
-  doubtful_.push_back({copy, takes, std::move(channel)});
+  unconfirmed_.push_back({copy, takes, std::move(channel)});
 }
 
 // A lost node has nothing of this client's any more.
@@ -97,7 +97,7 @@ Outcome SlabReturns::end(const Request& request, Deadline deadline) const {
 
 void SlabReturns::keep(Request request) {
   const MutexLock lock(mutex_);
-  doubtful_.push_back(std::move(request));
+  unconfirmed_.push_back(std::move(request));
 }
 
 }  // namespace farside::far

@@ -53,7 +53,7 @@ class SlabReturns {
   mutable Mutex mutex_;                                    // never held across a call of the fabric that waits
   std::set<const LentMemory*> silent_ GUARDED_BY(mutex_);  ///< did not confirm in time, and are not asked for now
   std::vector<Copy> debts_ GUARDED_BY(mutex_);             ///< they were not asked to take
-  std::vector<Request> doubtful_ GUARDED_BY(mutex_);       ///< were not confirmed
+  std::vector<Request> unconfirmed_ GUARDED_BY(mutex_);    ///< were not confirmed
   std::vector<std::unique_ptr<Channel>> idle_ GUARDED_BY(mutex_);
 };
 

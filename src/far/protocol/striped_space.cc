@@ -24,9 +24,9 @@ void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
 
 }  // namespace
 
-std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
+std::unique_ptr<IoContext> StripedSpace::open_io() { return std::make_unique<StripedIo>(map_); }
 
-StripedLane::StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {
+StripedIo::StripedIo(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {
   assert_that(map.shape().block_bytes <= zeros.size(), "there are zeros for a whole block");
   slabs_.reserve(kSlabsOfAFault);
 }
@@ -34,7 +34,7 @@ StripedLane::StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_c
 // ---- Lists, piece by piece
 
 template <class Act>
-void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const {
+void StripedIo::for_each_piece(std::span<const Transfer> list, Act act) const {
   const std::uint64_t slab_bytes = map_.shape().slab_bytes;
   for (const Transfer& transfer : list) {
     for (std::uint64_t done = 0; done < transfer.local.bytes();) {
@@ -47,7 +47,7 @@ void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const 
 }
 
 // A writer, unlike a reader, waits until nothing that was given up can land there any more.
-bool StripedLane::hold(For what, Deadline deadline) {
+bool StripedIo::hold(For what, Deadline deadline) {
   for (std::size_t held = 0; held < slabs_.size();) {
     assert_that(held == 0 || slabs_[held - 1] < slabs_[held], "slabs are held in the order of their numbers");
     const Holds::Held slab = map_.holds().share(*channel_, slabs_[held], deadline);
@@ -65,20 +65,20 @@ bool StripedLane::hold(For what, Deadline deadline) {
 }
 
 // The first ones of the list.
-void StripedLane::let_go(std::size_t held) {
+void StripedIo::let_go(std::size_t held) {
   while (held != 0) map_.holds().unshare(*channel_, slabs_[--held]);
 }
 
 // The channel goes with what was posted through it, since it alone can tell when that is over.
-void StripedLane::give_up() {
+void StripedIo::give_up() {
   Unfinished given_up{.channel = std::exchange(channel_, map_.fabric().open_channel()), .nodes = written_};
   given_up.slabs = slabs_;
   map_.leave_unfinished(*channel_, std::move(given_up));
   gave_up_ = true;
 }
 
-// A lane that gave up a write begins no other before that one is over. So what is unfinished does not pile up.
-bool StripedLane::settle(Deadline deadline) {
+// An I/O context that gave up a write begins no other before that one is over. So what is unfinished does not pile up.
+bool StripedIo::settle(Deadline deadline) {
   if (gave_up_ && map_.settle(*channel_, deadline) != Outcome::done) return false;
   gave_up_ = false;
   return true;
@@ -86,7 +86,7 @@ bool StripedLane::settle(Deadline deadline) {
 
 // ---- To read
 
-Status StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
+Status StripedIo::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
   Backoff<Duration> limits(map_.limits().read, time_limits::kPages);  // perhaps it is the network that is slow
   for (Duration limit = limits.next();;) {
@@ -105,7 +105,7 @@ Status StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
 }
 
 // Any copy that lives has all that was written. The first whose node answers is read; without one, the first.
-const Copy* StripedLane::choose(const Place& place) const {
+const Copy* StripedIo::choose(const Place& place) const {
   const auto first = std::ranges::find_if(place, &Copy::lives);
   if (first == place.end()) return nullptr;
   if (!map_.rules().reads_other_copy || !first->node->unresponsive()) return &*first;
@@ -115,7 +115,7 @@ const Copy* StripedLane::choose(const Place& place) const {
 }
 
 // If there is another copy to read, no node may take longer than `limit`.
-StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Duration limit, Deadline deadline) {
+StripedIo::Attempt StripedIo::try_read(std::span<const Transfer> list, Duration limit, Deadline deadline) {
   Asked asked;
   Batch batch(*channel_);
   for_each_piece(
@@ -129,7 +129,7 @@ StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Durat
   return outcome == Outcome::done ? Attempt::done : Attempt::again;
 }
 
-void StripedLane::ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, LocalSpan local, Asked& asked) const {
+void StripedIo::ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, LocalSpan local, Asked& asked) const {
   const Place& place = map_.place(slab);
   if (place[0].node == nullptr) return local.clear();
   const Copy* const copy = choose(place);
@@ -150,7 +150,7 @@ void StripedLane::ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, Lo
 
 // ---- To write
 
-Status StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
+Status StripedIo::write(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
   if (!settle(deadline)) return Status::timed_out;
   for (;;) {
@@ -177,7 +177,7 @@ Status StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
 }
 
 // Holds all slabs of the list, each with memory behind it, when done.
-Status StripedLane::provide(Deadline deadline) {
+Status StripedIo::provide(Deadline deadline) {
   for (;;) {
     if (!hold(For::writing, deadline)) return Status::timed_out;
     const auto bare = std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return !map_.has_place(slab); });
@@ -188,7 +188,7 @@ Status StripedLane::provide(Deadline deadline) {
 }
 
 // A block of zeros that the list has a part of. Its memory holds something else.
-std::optional<Transfer> StripedLane::zeros_around(std::span<const Transfer> list) const {
+std::optional<Transfer> StripedIo::zeros_around(std::span<const Transfer> list) const {
   std::optional<Transfer> found;
   for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
     if (found || !map_.has_place(slab) || !map_.rules().fills_blocks) return;
@@ -201,13 +201,13 @@ std::optional<Transfer> StripedLane::zeros_around(std::span<const Transfer> list
 
 // Alone there: a thread that writes another part would lose what it has written. Readers wait meanwhile, so not for
 // long. What failed before the deadline is tried again: the block is found again.
-Status StripedLane::fill(const Transfer& block, Deadline deadline) {
+Status StripedIo::fill(const Transfer& block, Deadline deadline) {
   const Deadline soon{std::min(deadline.at, map_.fabric().in(time_limits::kFill).at)};
   const bool is_filled = fill_once(block, soon);
   return is_filled || map_.fabric().now() < deadline.at ? Status::done : Status::timed_out;
 }
 
-bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
+bool StripedIo::fill_once(const Transfer& block, Deadline deadline) {
   const std::uint64_t slab = block.offset / map_.shape().slab_bytes;
   const std::uint64_t offset = block.offset % map_.shape().slab_bytes;
   slabs_.assign(1, slab);
@@ -229,7 +229,7 @@ bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
 }
 
 // If `provided` is full, pieces that have no place are left out.
-StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Status provided, Deadline deadline) {
+StripedIo::Attempt StripedIo::try_write(std::span<const Transfer> list, Status provided, Deadline deadline) {
   bool lost = false;
   bool moves = false;
   written_.clear();
@@ -266,7 +266,7 @@ StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Stat
 
 // Everything that was written is over when none of them timed out. A lost link is not the end of what was written, so
 // it is flushed until it is over, and then written again.
-StripedLane::Attempt StripedLane::flush(Deadline deadline) {
+StripedIo::Attempt StripedIo::flush(Deadline deadline) {
   Attempt all = Attempt::done;
   for (LentMemory* node : written_) {
     Outcome flushed = channel_->flush(node->peer(), deadline);
@@ -283,7 +283,7 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
 
 // ---- To discard
 
-Status StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status StripedIo::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   const std::uint64_t slab_bytes = map_.shape().slab_bytes;
   const std::uint64_t end = std::min(offset + bytes, map_.shape().bytes);
   for (std::uint64_t at = offset; at < end;) {
@@ -300,7 +300,7 @@ Status StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
 }
 
 // Blocks that lie whole in it are zeros from here on. What is left of others is overwritten.
-Status StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+Status StripedIo::discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
   slabs_.assign(1, slab);
   if (!hold(For::writing, deadline)) return Status::timed_out;
   const bool has_memory = map_.place(slab)[0].node != nullptr;
@@ -318,7 +318,7 @@ Status StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::u
 }
 
 // Over a part of a block, unless it is zeros.
-Status StripedLane::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+Status StripedIo::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
   if (begin == end) return Status::done;
   assert_that(begin < end && end - begin < map_.shape().block_bytes, "only a part of a block is overwritten");
   slabs_.assign(1, slab);

@@ -1,7 +1,8 @@
 // striped_space.h — a space whose slabs lie on several nodes (docs/protocols/far.md).
 //
-// Guarantee: what a lane's write reported done is found by every read that begins later, as long as one of the nodes
-// lives that have a copy. A write that timed out is over before the next one to the same slabs begins, of any lane.
+// Guarantee: what an I/O context's write reported done is found by every read that begins later, as long as one of the
+// nodes lives that have a copy. A write that timed out is over before the next one to the same slabs begins, of any I/O
+// context.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +26,16 @@ class StripedSpace final : public Space {
 
   [[nodiscard]] std::uint64_t bytes() const override { return map_.shape().bytes; }
   [[nodiscard]] Fabric& fabric() override { return map_.fabric(); }
-  [[nodiscard]] std::unique_ptr<Lane> open_lane() override;
+  [[nodiscard]] std::unique_ptr<IoContext> open_io() override;
   [[nodiscard]] SlabMap& slabs() noexcept { return map_; }
 
  private:
   SlabMap map_;
 };
 
-class StripedLane final : public Lane {
+class StripedIo final : public IoContext {
  public:
-  explicit StripedLane(SlabMap& map);
+  explicit StripedIo(SlabMap& map);
   [[nodiscard]] Status read(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Status write(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Status discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;

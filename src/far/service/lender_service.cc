@@ -63,7 +63,7 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
 // ---- Arrivals and departures
 
 std::string LenderService::welcome() {
-  return Welcome{.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
+  return Welcome{.hello = service::ServiceHello::of(*fabric_, options_.remote_peers),
                  .self = options_.self,
                  .nodes = options_.nodes(),
                  .table = table_->handle(),

@@ -4,7 +4,7 @@ namespace farside::far {
 
 std::string Welcome::encode() const {
   Encoder out = kLinkMessages.begin(LinkKind::welcome);
-  greeting.encode(out);
+  hello.encode(out);
   out.text(table).text(memory).number(self);
   for (const std::string& node : nodes) out.text(node);
   return out.take();
@@ -13,7 +13,7 @@ std::string Welcome::encode() const {
 Welcome decode_welcome(std::string_view message) {
   Decoder in = kLinkMessages.fields_of(message, LinkKind::welcome);
   Welcome welcome;
-  welcome.greeting = service::ServiceGreeting::decode(in);
+  welcome.hello = service::ServiceHello::decode(in);
   welcome.table = in.text();
   welcome.memory = in.text();
   welcome.self = in.number<std::uint32_t>();

@@ -27,7 +27,7 @@ enum class LinkKind : std::uint8_t { welcome, join, joined, leave, refused };
 inline constexpr service::ServiceMessages<LinkKind> kLinkMessages{"a message of far memory's link", LinkKind::refused};
 
 struct Welcome {
-  service::ServiceGreeting greeting;
+  service::ServiceHello hello;
   std::uint32_t self = 0;          ///< its number
   std::vector<std::string> nodes;  ///< where each listens, by number
   std::string table;               ///< handles of its regions (layout.h)

@@ -17,8 +17,8 @@ PoolNodes::PoolNodes(std::span<const std::string> entries, const net::Secret& se
                                                     "start one with farside up --far SIZE"})
                         ->welcome();
   links_.resize(welcome.nodes.size());
-  are_spread_ = welcome.greeting.remote_peers;
-  fabric_ = service::make_client_fabric(welcome.greeting, secret_, welcome.nodes);
+  are_spread_ = welcome.hello.remote_peers;
+  fabric_ = service::make_client_fabric(welcome.hello, secret_, welcome.nodes);
   addresses_.emplace(std::move(welcome.nodes));
   fabric_->connect(kSelf, fabric_->address());
 }

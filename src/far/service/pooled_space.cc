@@ -96,12 +96,12 @@ void PooledSpace::tend(const std::stop_token& stop) {
     tell_losses();
     tell_copies(told);
     const CopyCounts before = told;
-    const bool mended = space_->slabs().mend(fabric().in(time_limits::kRepairRound));
+    const bool repaired = space_->slabs().repair(fabric().in(time_limits::kRepairRound));
     tell_copies(told);
     const bool any_came = link_new_nodes(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
-    pause = told.single == 0 || mended ? time_limits::kBetweenLinks
-                                       : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
+    pause = told.single == 0 || repaired ? time_limits::kBetweenLinks
+                                         : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
     if (told.single != 0 && (any_came || told.single < before.single)) pause = time_limits::kFirstRepairPause;
   }
   tell_losses();  // a program may have ended by one before this thread woke

@@ -1,5 +1,5 @@
 // pooled_space.h — a space on the nodes of a pool, and what keeps it going: a thread that sleeps until a node is lost,
-// mends what lay there, and takes in those that come back; and one that finds nodes that do not answer. The log says
+// repairs what lay there, and takes in those that come back; and one that finds nodes that do not answer. The log says
 // which those are, when memory has a single copy, and when it is mirrored again.
 #pragma once
 
@@ -28,7 +28,7 @@ class PooledSpace final : public Space {
 
   [[nodiscard]] std::uint64_t bytes() const override { return space_->bytes(); }
   [[nodiscard]] Fabric& fabric() override { return nodes_->fabric(); }
-  [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return space_->open_lane(); }
+  [[nodiscard]] std::unique_ptr<IoContext> open_io() override { return space_->open_io(); }
 
   /// The unit of loss: memory on a lost node is lost in pieces of so many bytes.
   [[nodiscard]] std::uint64_t slab_bytes() const { return space_->slabs().shape().slab_bytes; }

@@ -137,7 +137,7 @@ void SpillFile::carry(const std::stop_token& stop) {
     if (failing_) {
       log_.warn("cannot write to the spill file " + name_ + ": " + std::strerror(failed) +
                 (unsure_ ? "; what it has is not to be relied on, and nothing can be written to far memory any more"
-                         : "; nothing can be written to far memory till that is mended"));
+                         : "; nothing can be written to far memory till that is repaired"));
       changed_.notify_all();
       if (unsure_) return;
       (void)changed_.wait_for(lock, stop, time_limits::kDiskRetry, [] { return false; });

@@ -28,20 +28,20 @@ SpilledSpace::SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes
                            Unresponsive unresponsive, std::size_t queue_bytes)
     : spill_(std::move(pool), slab_bytes, file, std::move(unresponsive), queue_bytes) {}
 
-std::unique_ptr<Lane> SpilledSpace::open_lane() { return std::make_unique<SpilledLane>(spill_); }
+std::unique_ptr<IoContext> SpilledSpace::open_io() { return std::make_unique<SpilledIo>(spill_); }
 
-SpilledLane::SpilledLane(Spill& spill) : spill_(spill), pool_(spill.pool->open_lane()), carried_(kCarriedAtOnce) {
+SpilledIo::SpilledIo(Spill& spill) : spill_(spill), pool_(spill.pool->open_io()), carried_(kCarriedAtOnce) {
   slabs_.reserve(kSlabsOfAFault);
   pieces_.reserve(kSlabsOfAFault);
 }
 
-SpilledLane::Clock::time_point SpilledLane::clock_of(Deadline deadline) const {
+SpilledIo::Clock::time_point SpilledIo::clock_of(Deadline deadline) const {
   return Clock::now() + (deadline.at - spill_.pool->fabric().now());
 }
 
 // ---- Lists, slab by slab
 
-void SpilledLane::collect_pieces(std::span<const Transfer> list, std::uint64_t slab) {
+void SpilledIo::collect_pieces(std::span<const Transfer> list, std::uint64_t slab) {
   const std::uint64_t begin = slab * spill_.slab_bytes;
   const std::uint64_t end = begin + spill_.slab_bytes;
   pieces_.clear();
@@ -52,12 +52,12 @@ void SpilledLane::collect_pieces(std::span<const Transfer> list, std::uint64_t s
   }
 }
 
-std::uint64_t SpilledLane::bytes_of(std::uint64_t slab) const {
+std::uint64_t SpilledIo::bytes_of(std::uint64_t slab) const {
   return std::min(spill_.slab_bytes, spill_.pool->bytes() - slab * spill_.slab_bytes);
 }
 
 template <class OnPool, class OnFile>
-Status SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
+Status SpilledIo::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
   for (const std::uint64_t slab : slabs_) {
     collect_pieces(list, slab);
     const Status status = at_slab(
@@ -69,7 +69,7 @@ Status SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadli
 
 // The file has what the pool has not, and what is at a node that does not answer.
 template <class OnPool, class OnFile>
-Status SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
+Status SpilledIo::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
   if (spill_.unresponsive.has(slab)) (void)leave_to_file(slab, deadline);
   bring_back(slab, deadline);
   for (;;) {
@@ -92,7 +92,7 @@ Status SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_poo
 
 // ---- To read and write
 
-Status SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledIo::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
   if (entry == SlabStates::Entry::late) return Status::timed_out;
@@ -108,7 +108,7 @@ Status SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
 }
 
 // Queued first: what the pool has, the file is about to have.
-Status SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledIo::write(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
   if (entry == SlabStates::Entry::late) return Status::timed_out;
@@ -127,7 +127,7 @@ Status SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
 }
 
 template <class Try>
-Status SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
+Status SpilledIo::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
   Fabric& fabric = spill_.pool->fabric();
   if (std::ranges::any_of(slabs, spill_.unresponsive.has)) return Status::lost;
   Backoff<Duration> limits(time_limits::kRead, time_limits::kPages);  // perhaps it is the network that is slow
@@ -141,27 +141,26 @@ Status SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline dead
   }
 }
 
-Status SpilledLane::read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
+Status SpilledIo::read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
   return try_pool(slabs, deadline, [&](Deadline until) { return pool_->read(list, until); });
 }
 
-Status SpilledLane::write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
-                               Deadline deadline) {
+Status SpilledIo::write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
   return try_pool(slabs, deadline, [&](Deadline until) { return renewing(pool_->write(list, until)); });
 }
 
-Status SpilledLane::discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status SpilledIo::discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   return try_pool({&slab, 1}, deadline, [&](Deadline until) { return renewing(pool_->discard(offset, bytes, until)); });
 }
 
-// A lane that gave up a write begins no other before that one is over, which may take as long as a node does not
-// answer.
-Status SpilledLane::renewing(Status status) {
-  if (status == Status::timed_out) pool_ = spill_.pool->open_lane();
+// An I/O context that gave up a write begins no other before that one is over, which may take as long as a node does
+// not answer.
+Status SpilledIo::renewing(Status status) {
+  if (status == Status::timed_out) pool_ = spill_.pool->open_io();
   return status;
 }
 
-Status SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledIo::put(std::span<const Transfer> list, Deadline deadline) {
   for (const Transfer& transfer : list) {
     const std::span<const std::byte> bytes(transfer.local.adapter_data(), transfer.local.bytes());
     const Status status = status_of(spill_.file.put(transfer.offset, bytes, clock_of(deadline)));
@@ -170,7 +169,7 @@ Status SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
   return Status::done;
 }
 
-Status SpilledLane::take(std::span<const Transfer> list, Deadline deadline) {
+Status SpilledIo::take(std::span<const Transfer> list, Deadline deadline) {
   for (const Transfer& transfer : list) {
     const std::span<std::byte> into(transfer.local.adapter_data(), transfer.local.bytes());
     if (!spill_.file.take(transfer.offset, into, clock_of(deadline))) return Status::timed_out;
@@ -180,7 +179,7 @@ Status SpilledLane::take(std::span<const Transfer> list, Deadline deadline) {
 
 // ---- To discard
 
-Status SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+Status SpilledIo::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   const std::uint64_t end = std::min(offset + bytes, spill_.pool->bytes());
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t slab = at / spill_.slab_bytes;
@@ -199,7 +198,7 @@ Status SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
   return Status::done;
 }
 
-Status SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
+Status SpilledIo::discard_whole(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(deadline))) return Status::timed_out;
   const Status status = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
   const bool stays = status == Status::lost;  // at a node that does not answer
@@ -212,7 +211,7 @@ Status SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
 
 // Does nothing if another thread has seen to it. Afterwards nothing of the slab is in the pool, but at a node that does
 // not answer: that is overwritten when the slab is brought back.
-Status SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
+Status SpilledIo::leave_to_file(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(deadline))) return Status::timed_out;
   Status status = Status::done;
   if (!spill_.states.in_file(slab)) {
@@ -224,9 +223,9 @@ Status SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
   return status;
 }
 
-// If it is in the file alone, and there is room for it; now and then, by one lane, and not for long: the file can
-// answer meanwhile.
-void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
+// If it is in the file alone, and there is room for it; now and then, by one I/O context, and not for long: the file
+// can answer meanwhile.
+void SpilledIo::bring_back(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load() || waits_for_unresponsive(slab)) return;
   const Deadline soon{std::min(deadline.at, spill_.pool->fabric().in(time_limits::kBringBack).at)};
   if (!spill_.states.move(slab, clock_of(soon))) return;
@@ -241,7 +240,7 @@ void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
 }
 
 // Overwrites what the slab had in the pool, if an earlier attempt failed.
-Status SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
+Status SpilledIo::fill(std::uint64_t slab, Deadline deadline) {
   const std::uint64_t begin = slab * spill_.slab_bytes;
   for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
     const Transfer transfer{begin + done, {carried_.data(), std::min(kCarriedAtOnce, bytes_of(slab) - done)}};

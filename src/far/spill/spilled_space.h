@@ -32,7 +32,7 @@ struct Unresponsive {
   std::function<bool(std::uint64_t slab)> may_have_room = [](std::uint64_t) { return false; };
 };
 
-/// The state that the lanes of a space share.
+/// The state that the I/O contexts of a space share.
 struct Spill {
   Spill(std::unique_ptr<Space> space, std::uint64_t bytes_of_slab, const std::filesystem::path& path,
         Unresponsive of_pool, std::size_t queue_bytes)
@@ -58,15 +58,15 @@ class SpilledSpace final : public Space {
 
   [[nodiscard]] std::uint64_t bytes() const override { return spill_.pool->bytes(); }
   [[nodiscard]] Fabric& fabric() override { return spill_.pool->fabric(); }
-  [[nodiscard]] std::unique_ptr<Lane> open_lane() override;
+  [[nodiscard]] std::unique_ptr<IoContext> open_io() override;
 
  private:
   Spill spill_;
 };
 
-class SpilledLane final : public Lane {
+class SpilledIo final : public IoContext {
  public:
-  explicit SpilledLane(Spill& spill);
+  explicit SpilledIo(Spill& spill);
 
   [[nodiscard]] Status read(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Status write(std::span<const Transfer> list, Deadline deadline) override;
@@ -108,7 +108,7 @@ class SpilledLane final : public Lane {
   [[nodiscard]] std::uint64_t bytes_of(std::uint64_t slab) const;
 
   Spill& spill_;
-  std::unique_ptr<Lane> pool_;
+  std::unique_ptr<IoContext> pool_;
   std::vector<std::uint64_t> slabs_;  ///< of the present list, in order, each once
   std::vector<Transfer> pieces_;      ///< of it, in one slab
   std::vector<std::byte> carried_;

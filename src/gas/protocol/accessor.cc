@@ -245,7 +245,7 @@ Status Accessor::give_up(Status status) {
     assert_that(std::ranges::none_of(written_, [this](Rank owner) { return is_in_doubt(owner); }),
                 "for each owner there is one hold of puts that were given up");
     auto next = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
-    doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
+    in_doubt_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
     settling_backoff_.reset();
     next_settling_ = memory_.fabric().now() + settling_backoff_.next();
   }
@@ -278,28 +278,29 @@ bool Accessor::is_over(Rank owner, Deadline deadline) {
 }
 
 bool Accessor::is_in_doubt(Rank owner) const {
-  return std::ranges::any_of(doubts_, [owner](const Doubt& doubt) { return std::ranges::count(doubt.owners, owner); });
+  return std::ranges::any_of(in_doubt_,
+                             [owner](const PutInDoubt& put) { return std::ranges::count(put.owners, owner); });
 }
 
 Status Accessor::settle_at(Rank owner, Deadline deadline) {
   if (!is_in_doubt(owner)) return {};
   if (!is_over(owner, deadline)) return {Outcome::timed_out, {}};
-  std::erase_if(doubts_, [owner](Doubt& doubt) {
-    std::erase(doubt.owners, owner);
-    if (doubt.owners.empty()) doubt.holder->let_go();
-    return doubt.owners.empty();
+  std::erase_if(in_doubt_, [owner](PutInDoubt& put) {
+    std::erase(put.owners, owner);
+    if (put.owners.empty()) put.holder->let_go();
+    return put.owners.empty();
   });
   return {};
 }
 
 void Accessor::settle(Deadline deadline) {
   std::set<Rank> owners;
-  for (const Doubt& doubt : doubts_) owners.insert(doubt.owners.begin(), doubt.owners.end());
+  for (const PutInDoubt& put : in_doubt_) owners.insert(put.owners.begin(), put.owners.end());
   for (const Rank owner : owners) (void)settle_at(owner, deadline);
 }
 
 void Accessor::settle_now_and_then() {
-  if (doubts_.empty() || memory_.fabric().now() < next_settling_) return;
+  if (in_doubt_.empty() || memory_.fabric().now() < next_settling_) return;
   settle(memory_.fabric().in(gas::time_limits::kResettle));
   next_settling_ = memory_.fabric().now() + settling_backoff_.next();
 }
@@ -316,7 +317,7 @@ void Accessor::part(Deadline deadline) noexcept {
   } else {
     holder_->abandon();
   }
-  for (const Doubt& doubt : doubts_) doubt.holder->abandon();
+  for (const PutInDoubt& put : in_doubt_) put.holder->abandon();
 }
 
 // ----
@@ -335,7 +336,7 @@ Status Accessor::post_rest(Deadline deadline) {
     if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) keep(answer);
   }
   for (const Transfer& transfer : transfers_) {
-    if (transfer.posted || !transfer.is_put || doubts_.empty()) continue;
+    if (transfer.posted || !transfer.is_put || in_doubt_.empty()) continue;
     const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
     if (const Status settled = settle_at(answer.place.owner, deadline); !settled.done()) return settled;
   }

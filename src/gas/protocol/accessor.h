@@ -53,7 +53,7 @@ class Accessor {
   // more that this channel posted before (channel.h). Until then its hold stays, marked as given up, and this thread
   // puts nothing else to that owner: so it has one such hold for each owner at most.
 
-  [[nodiscard]] bool is_in_doubt() const noexcept { return !doubts_.empty(); }
+  [[nodiscard]] bool is_in_doubt() const noexcept { return !in_doubt_.empty(); }
   /// Ends the holds of what cannot land any more. Each owner is asked, for as long as there is time.
   void settle(Deadline deadline);
   /// The same, but rarely, and not for long: an owner that does not answer must not hold up work that does not need it.
@@ -89,7 +89,7 @@ class Accessor {
   };
 
   /// Puts that were given up, and may still land at these owners.
-  struct Doubt {
+  struct PutInDoubt {
     std::unique_ptr<Holder> holder;
     std::vector<team::Rank> owners;
   };
@@ -133,7 +133,7 @@ class Accessor {
   std::unique_ptr<Batch> batch_;
   std::vector<Transfer> transfers_;  // begun
   std::vector<team::Rank> written_;  // owners with puts that were not flushed
-  std::vector<Doubt> doubts_;
+  std::vector<PutInDoubt> in_doubt_;
   Time next_settling_{};
   Backoff<Duration> settling_backoff_{gas::time_limits::kFirstSettlePause, gas::time_limits::kMaxSettlePause};
   std::vector<PageId> asked_;  // kept for their room

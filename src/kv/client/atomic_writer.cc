@@ -83,18 +83,18 @@ PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadlin
   ids_.clear();
   check_all(writes);
   if (writes.empty()) return PutOutcome::done;
-  doubts_.look_into();
+  in_doubt_.look_into();
   split(writes, ids_);
   if (!may_ask_servers()) return PutOutcome::unwritable;
   return is_whole() ? put_whole(servers_.front(), writes, deadline) : put_parts(deadline);
 }
 
-// One that is silent may leave one more doubt.
+// One that is silent may leave one more in doubt.
 bool AtomicWriter::may_ask_servers() {
   return std::ranges::all_of(servers_, [this](ServerNumber server) {
     Part& part = parts_[server];
-    if (part.is_silent && doubts_.are_many_at(server)) part.is_silent = !doubts_.does_answer(server);
-    return !part.is_silent || !doubts_.are_many_at(server);
+    if (part.is_silent && in_doubt_.are_many_at(server)) part.is_silent = !in_doubt_.does_answer(server);
+    return !part.is_silent || !in_doubt_.are_many_at(server);
   });
 }
 
@@ -116,8 +116,8 @@ PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> w
     const bool is_asked = ask(server, encode_whole(writes), deadline);
     const Answer answer = is_asked ? take(receive(server, deadline)) : Answer::unknown;
     // The server may still do it. Other servers would say by their marks that it is over.
-    if (answer == Answer::unknown && rules_.doubts_puts_at_one_server) doubts_.note(last_, servers_);
-    doubts_.note_end(last_.time);
+    if (answer == Answer::unknown && rules_.keeps_puts_at_one_server_in_doubt) in_doubt_.note(last_, servers_);
+    in_doubt_.note_end(last_.time);
     if (answer == Answer::unknown) return PutOutcome::unknown;
     if (answer == Answer::done) return PutOutcome::done;
     if (const auto refused = refusal(answer)) return *refused;
@@ -167,18 +167,18 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
     const Timestamp timestamp = last_ = clock_.next();
     const Answer answer = prepare(timestamp, deadline);
     if (answer == Answer::unknown) {
-      doubts_.note_end(timestamp.time);
+      in_doubt_.note_end(timestamp.time);
       return PutOutcome::unknown;
     }
     if (answer == Answer::done) {
       const bool is_committed = tell(RequestKind::commit, timestamp, deadline);
-      if (!is_committed) doubts_.note(timestamp, servers_);
-      doubts_.note_end(timestamp.time);
+      if (!is_committed) in_doubt_.note(timestamp, servers_);
+      in_doubt_.note_end(timestamp.time);
       return is_committed ? PutOutcome::done : PutOutcome::unknown;
     }
     (void)tell(RequestKind::abort, timestamp,
                deadline);  // a server that misses it asks the one that has refused
-    doubts_.note_end(timestamp.time);
+    in_doubt_.note_end(timestamp.time);
     if (const auto refused = refusal(answer)) return *refused;
   }
 }
@@ -195,7 +195,7 @@ Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
   Answer worst = silent == 0 ? Answer::done : prepare_at(servers.first(silent), request, deadline);
   const bool are_all_asked = worst == Answer::done || silent == servers_.size();
   if (worst == Answer::done) worst = prepare_at(servers.subspan(silent), request, deadline);
-  if (worst == Answer::unknown && are_all_asked) doubts_.note(timestamp, servers_);  // else it can be nowhere whole
+  if (worst == Answer::unknown && are_all_asked) in_doubt_.note(timestamp, servers_);  // else it can be nowhere whole
   return worst;
 }
 

@@ -13,7 +13,7 @@
 
 #include "farside/kv/session.h"
 
-#include "kv/client/doubts.h"
+#include "kv/client/in_doubt.h"
 #include "kv/protocol/caller.h"
 #include "kv/protocol/messages.h"
 #include "kv/protocol/rules.h"
@@ -31,7 +31,7 @@ class AtomicWriter {
         caller_(caller),
         siblings_(siblings),
         rules_(rules),
-        doubts_(fabric, requests, caller, grace),
+        in_doubt_(fabric, requests, caller, grace),
         parts_(requests.servers()),
         together_(requests.servers()) {}
 
@@ -75,7 +75,7 @@ class AtomicWriter {
   void check_parts(std::span<const Write> writes, std::span<const KeyId> ids);
   /// Sends a request that the server is waited for. Returns false when that fails: then it is silent.
   [[nodiscard]] bool ask(ServerNumber server, const Message& request, Deadline deadline);
-  /// None of `servers_` is silent and has part in as many doubts as may be.
+  /// None of `servers_` is silent and has part in as many transactions in doubt as may be.
   [[nodiscard]] bool may_ask_servers();
   [[nodiscard]] bool has_silent_server(std::span<const KeyId> ids) const;
   void put_together(std::span<UnderWay> puts, Deadline deadline, const PutEnded& ended);
@@ -120,7 +120,7 @@ class AtomicWriter {
   const std::optional<SiblingsKind> siblings_;  // none: as it is cheapest
   KvRules rules_;
   Timestamp last_;
-  Doubts doubts_;
+  InDoubtTransactions in_doubt_;
   struct Part {
     std::vector<Write> writes;
     std::size_t bytes = 0;   ///< as a message

@@ -85,8 +85,8 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
 // answered on a slow network.
 std::optional<std::uint64_t> Homes::ask(RemoteWord<ControlWord> word, ServerNumber partition, Deadline deadline) {
   const Duration first = *homes_[partition].lease / 4;
-  const Duration patience = std::min(first * (1 << leases_[partition].doublings), (deadline.at - fabric_.now()) / 2);
-  const Result<std::uint64_t> said = channel_.load(word, fabric_.in(patience));
+  const Duration slice = std::min(first * (1 << leases_[partition].doublings), (deadline.at - fabric_.now()) / 2);
+  const Result<std::uint64_t> said = channel_.load(word, fabric_.in(slice));
   return said.done() ? std::optional(said.value) : std::nullopt;
 }
 

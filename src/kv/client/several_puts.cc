@@ -28,7 +28,7 @@ void AtomicWriter::put_each(std::span<IndependentPut> puts, Deadline deadline, c
       together.push_back({&put, first_id});
     }
   }
-  doubts_.look_into();
+  in_doubt_.look_into();
   put_together(together, deadline, ended);
   for (IndependentPut* put : alone) {  // as put_all does it what others have prepared does not pile up
     put->outcome = put_all(put->writes, deadline);
@@ -54,7 +54,7 @@ void AtomicWriter::put_together(std::span<UnderWay> puts, Deadline deadline, con
     for (ServerNumber server = 0; server < together_.size(); ++server) send(server, deadline);
     take_answers(deadline);
   }
-  if (!puts.empty()) doubts_.note_end(last_.time);
+  if (!puts.empty()) in_doubt_.note_end(last_.time);
 }
 
 void AtomicWriter::advance(UnderWay& put, Deadline deadline) {
@@ -101,11 +101,11 @@ void AtomicWriter::end(UnderWay& put, Deadline deadline) {
 bool AtomicWriter::conclude(const UnderWay& put) {
   PutOutcome& outcome = put.put->outcome;
   const bool is_committed = put.prepared == Answer::done && put.ended == Answer::done;
-  const bool is_doubtful = put.prepared == Answer::unknown || (put.prepared == Answer::done && !is_committed);
-  const bool is_noted = put.servers.size() > 1 || rules_.doubts_puts_at_one_server;
-  if (is_doubtful && is_noted) doubts_.note(put.put->version, put.servers);
+  const bool is_in_doubt = put.prepared == Answer::unknown || (put.prepared == Answer::done && !is_committed);
+  const bool is_noted = put.servers.size() > 1 || rules_.keeps_puts_at_one_server_in_doubt;
+  if (is_in_doubt && is_noted) in_doubt_.note(put.put->version, put.servers);
   outcome = is_committed ? PutOutcome::done : PutOutcome::unknown;
-  if (is_committed || is_doubtful) return true;
+  if (is_committed || is_in_doubt) return true;
   const auto refused = refusal(put.prepared);
   if (refused) outcome = *refused;
   return refused.has_value();

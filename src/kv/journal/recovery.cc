@@ -159,7 +159,7 @@ JournalFile Recovery::begin(std::uint64_t number) const {
 // A reader may have seen it committed, which was not kept yet.
 void Recovery::commit_what_is_alone(JournalFile& log) {
   const auto is_self = [this](ServerNumber each) { return each == partition_.server; };
-  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+  for (const UnresolvedTransaction& each : store_.undecided({std::numeric_limits<std::int64_t>::max()})) {
     if (!std::ranges::all_of(each.servers, is_self)) continue;
     (void)store_.commit(each.timestamp);
     Request request;

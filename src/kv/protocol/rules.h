@@ -29,9 +29,9 @@ struct KvRules {
 
   // Writers.
   Rule commits_after_all_prepared = true;
-  Rule names_siblings_at_one_server = true;  ///< also of a transaction that is prepared and committed at once
-  Rule timestamps_are_unique = true;         ///< the session's number is part of them
-  Rule doubts_puts_at_one_server = true;     ///< one that was not answered is not settled before its fate is known
+  Rule names_siblings_at_one_server = true;       ///< also of a transaction that is prepared and committed at once
+  Rule timestamps_are_unique = true;              ///< the session's number is part of them
+  Rule keeps_puts_at_one_server_in_doubt = true;  ///< one that was not answered is not settled before its fate is known
 };
 
 /// For partitions that have a standby.

@@ -73,7 +73,7 @@ bool ShippingJournal::sync() {
     } else if (fabric_.now() >= deadline.at) {
       return false;
     } else if (fabric_.lost(way_.ring->peer())) {
-      mend();
+      reconnect();
     } else {
       fabric_.sleep(backoff.next());
     }
@@ -90,10 +90,10 @@ Duration ShippingJournal::slice() const {
 // Frames that were not flushed are written again, to the same places: so nothing is missing in between, and what may
 // still arrive by the old connection is the same. New connections may break, one after the other, before anything gets
 // through: so there are pauses.
-void ShippingJournal::mend() {
-  if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
-  before_mending_ =
-      std::clamp(2 * before_mending_, time_limits::kBetweenConnections, time_limits::kMaxBetweenConnections);
+void ShippingJournal::reconnect() {
+  if (reconnect_backoff_ != Duration::zero()) fabric_.sleep(reconnect_backoff_);
+  reconnect_backoff_ =
+      std::clamp(2 * reconnect_backoff_, time_limits::kBetweenConnections, time_limits::kMaxBetweenConnections);
   if (is_standby_dead_()) return;
   if (const auto way = reach_again_()) way_ = *way;
 }
@@ -128,7 +128,7 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
 
 // A place of the ring is written to again only when nothing that was written there before can still arrive.
 bool ShippingJournal::flush(Deadline deadline) {
-  const bool is_new_way = before_mending_ != Duration::zero();
+  const bool is_new_way = reconnect_backoff_ != Duration::zero();
   const bool asks = rules_.answers_after_shipping && (rules_.flushes_the_new_way || !is_new_way);
   const Outcome flushed = asks ? channel_.flush(way_.ring->peer(), deadline) : Outcome::done;
   if (flushed != Outcome::done) {
@@ -136,7 +136,7 @@ bool ShippingJournal::flush(Deadline deadline) {
     return false;
   }
   doublings_ = 0;
-  before_mending_ = {};
+  reconnect_backoff_ = {};
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
   flushed_ = written_;
   return true;
@@ -202,7 +202,7 @@ void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t ep
   ring_ = ShippingRing::in(way.ring->bytes());
   flushed_ = written_ = most_written_ = taken_ = full_from_ = 0;
   doublings_ = 0;
-  before_mending_ = {};
+  reconnect_backoff_ = {};
   standby_gave_up_ = false;
   standing_ = Standing::taught;
   store_ = &store;

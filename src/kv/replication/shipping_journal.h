@@ -114,7 +114,7 @@ class ShippingJournal final : public Journal {
   void note_taken(std::uint64_t word);
   [[nodiscard]] Duration slice() const;
   /// Makes a connection that broke anew, if it can be.
-  void mend();
+  void reconnect();
   void go_alone();
 
   Fabric& fabric_;
@@ -131,7 +131,7 @@ class ShippingJournal final : public Journal {
   std::uint64_t most_written_ = 0;
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
   int doublings_ = 0;
-  Duration before_mending_{};
+  Duration reconnect_backoff_{};
   Standing standing_ = Standing::alone;
   bool standby_gave_up_ = false;
   // For a standby that is taught.

@@ -27,7 +27,7 @@ bool Standby::take_over() {
 // Their commit may have been seen, and its readers do not remember what concerns one server alone. Nothing else can
 // come of them: if a server is the only one to be asked and has prepared, there is no reason to abort.
 void Standby::commit_what_is_prepared_here_alone() {
-  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+  for (const UnresolvedTransaction& each : store_.undecided({std::numeric_limits<std::int64_t>::max()})) {
     const bool is_alone = std::ranges::all_of(each.servers, [this](ServerNumber server) { return server == self_; });
     if (is_alone) (void)store_.commit(each.timestamp);
   }

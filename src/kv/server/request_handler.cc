@@ -33,12 +33,12 @@ Message encode_together(const std::vector<Message>& replies) {
 
 /// Returns the reply in place of one whose effect could not be kept. Refusals, and replies to reads, are sent as they
 /// are.
-Message doubt(Message bytes) {
+Message with_unknown_outcome(Message bytes) {
   const Reply reply = Reply::decode(bytes).value();
   if (reply.kind == RequestKind::several) {
-    std::vector<Message> doubted;
-    for (const MessageView part : reply.parts) doubted.push_back(doubt({part.begin(), part.end()}));
-    return encode_together(doubted);
+    std::vector<Message> unknown;
+    for (const MessageView part : reply.parts) unknown.push_back(with_unknown_outcome({part.begin(), part.end()}));
+    return encode_together(unknown);
   }
   const bool is_read =
       reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
@@ -83,7 +83,8 @@ void RequestHandler::keep(Inbox& inbox) {
   ring_bytes_ = inbox.ring_bytes();
   const bool is_kept = changes_.sync();
   if (!std::exchange(holds_, false)) return;
-  inbox.release([is_kept](Message reply) { return is_kept ? std::move(reply) : doubt(std::move(reply)); });
+  inbox.release(
+      [is_kept](Message reply) { return is_kept ? std::move(reply) : with_unknown_outcome(std::move(reply)); });
 }
 
 // There may be millions of keys, of candidates, and of versions of one key. So each key is looked for once.

@@ -326,8 +326,10 @@ Fate Store::fate_or_bar(const Timestamp& transaction) {
   return Fate::aborted;
 }
 
-std::vector<Doubtful> Store::doubtful(Time before) const { return state_->transactions.doubtful(before); }
+std::vector<UnresolvedTransaction> Store::undecided(Time before) const {
+  return state_->transactions.undecided(before);
+}
 
-std::vector<Doubtful> Store::unsettled(Time before) { return state_->transactions.unsettled(before); }
+std::vector<UnresolvedTransaction> Store::unsettled(Time before) { return state_->transactions.unsettled(before); }
 
 }  // namespace farside::kv

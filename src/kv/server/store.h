@@ -72,7 +72,7 @@ struct StoreSettings {
 };
 
 /// A transaction of which nothing has been heard for a while.
-struct Doubtful {
+struct UnresolvedTransaction {
   Timestamp timestamp;
   std::vector<ServerNumber> servers;
   std::uint64_t bytes = 0;  ///< of the versions that are prepared for it here
@@ -132,9 +132,9 @@ class Store {
   /// Returns the state of a transaction here. Bars it before it says aborted.
   Fate fate_or_bar(const Timestamp& transaction);
   /// Prepared before `before`.
-  [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
+  [[nodiscard]] std::vector<UnresolvedTransaction> undecided(Time before) const;
   /// Committed before `before`, and perhaps not everywhere.
-  [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
+  [[nodiscard]] std::vector<UnresolvedTransaction> unsettled(Time before);
 
   // Versions.
 

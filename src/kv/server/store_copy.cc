@@ -33,7 +33,7 @@ void StoreCopy::begin() {
 // prepared would bring it back.
 std::vector<KeptVersion> StoreCopy::add_prepared() {
   std::vector<KeptVersion> newer;
-  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+  for (const UnresolvedTransaction& each : store_.undecided({std::numeric_limits<std::int64_t>::max()})) {
     Request request;
     request.kind = RequestKind::prepare;
     request.timestamp = each.timestamp;

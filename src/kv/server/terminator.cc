@@ -9,29 +9,29 @@
 namespace farside::kv {
 
 Terminator::Terminator(const Fabric& fabric, LoggedStore& store, Requests& servers, ServerNumber self,
-                       Duration patience)
+                       Duration termination_timeout)
     : fabric_(fabric),
       store_(store),
       servers_(servers),
       self_(self),
-      patience_(patience),
+      termination_timeout_(termination_timeout),
       questions_(servers.servers()) {}
 
 bool Terminator::step() {
   const bool learnt = take_answers();
-  if (fabric_.now() >= next_look_) find_doubtful();
+  if (fabric_.now() >= next_look_) find_undecided();
   ask();
   return learnt;
 }
 
 // ---- What is to be found out
 
-void Terminator::find_doubtful() {
+void Terminator::find_undecided() {
   const Time now = fabric_.now();
-  next_look_ = now + patience_ / 4;
+  next_look_ = now + termination_timeout_ / 4;
   std::map<Timestamp, Undecided> undecided;
-  add(store_.store().doubtful(now + -patience_), false, undecided);
-  add(store_.store().unsettled(now + -patience_), true, undecided);
+  add(store_.store().undecided(now + -termination_timeout_), false, undecided);
+  add(store_.store().unsettled(now + -termination_timeout_), true, undecided);
   undecided_ = std::move(undecided);  // of the others the client was heard of meanwhile
   for (Question& question : questions_) {
     question.to_ask.clear();
@@ -62,9 +62,9 @@ void Terminator::limit_what_waits() {
   store_.refuse_prepares_with(std::move(refused));
 }
 
-void Terminator::add(std::vector<Doubtful> doubtful, bool are_committed,
+void Terminator::add(std::vector<UnresolvedTransaction> found, bool are_committed,
                      std::map<Timestamp, Undecided>& undecided) const {
-  for (Doubtful& each : doubtful) {
+  for (UnresolvedTransaction& each : found) {
     const auto known = undecided_.find(each.timestamp);
     const bool is_known = known != undecided_.end() && known->second.is_committed == are_committed;
     undecided.emplace(each.timestamp,
@@ -103,7 +103,9 @@ void Terminator::send(ServerNumber server, Question& question) {
   if (!question.failed) question.about = request.timestamp;
 }
 
-bool Terminator::is_overdue(const Question& question) const { return fabric_.now() - question.since >= patience_; }
+bool Terminator::is_overdue(const Question& question) const {
+  return fabric_.now() - question.since >= termination_timeout_;
+}
 
 bool Terminator::take_answers() {
   bool learnt = false;

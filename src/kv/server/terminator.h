@@ -23,9 +23,10 @@ namespace farside::kv {
 
 class Terminator {
  public:
-  /// `servers` reaches all servers. One that is prepared, or committed and not settled, for longer than `patience` is
-  /// asked about; so long, too, an answer is waited for.
-  Terminator(const Fabric& fabric, LoggedStore& store, Requests& servers, ServerNumber self, Duration patience);
+  /// `servers` reaches all servers. One that is prepared, or committed and not settled, for longer than
+  /// `termination_timeout` is asked about; so long, too, an answer is waited for.
+  Terminator(const Fabric& fabric, LoggedStore& store, Requests& servers, ServerNumber self,
+             Duration termination_timeout);
 
   /// True if it learnt anything.
   bool step();
@@ -45,15 +46,16 @@ class Terminator {
   struct Question {
     std::optional<Timestamp> about;  ///< none: it may be asked
     Time since{};
-    bool failed = false;            ///< it is not asked again before `patience` has passed
+    bool failed = false;            ///< it is not asked again before `termination_timeout` has passed
     bool is_silent = false;         ///< the last one had no answer
     std::uint64_t waiting = 0;      ///< bytes prepared here that its answers decide about
     std::vector<Timestamp> to_ask;  ///< the next one last
   };
 
   bool take_answers();
-  void find_doubtful();
-  void add(std::vector<Doubtful> doubtful, bool are_committed, std::map<Timestamp, Undecided>& undecided) const;
+  void find_undecided();
+  void add(std::vector<UnresolvedTransaction> doubtful, bool are_committed,
+           std::map<Timestamp, Undecided>& undecided) const;
   void limit_what_waits();
   void ask();
   void send(ServerNumber server, Question& question);
@@ -65,7 +67,7 @@ class Terminator {
   LoggedStore& store_;
   Requests& servers_;
   const ServerNumber self_;
-  const Duration patience_;
+  const Duration termination_timeout_;
   std::vector<Question> questions_;  ///< by server
   std::map<Timestamp, Undecided> undecided_;
   Time next_look_{};

@@ -133,8 +133,8 @@ std::uint64_t Transactions::settled_bits(const Timestamp& transaction) const {
 
 // ---- Of which nothing was heard
 
-std::vector<Doubtful> Transactions::doubtful(Time before) const {
-  std::vector<Doubtful> found;
+std::vector<UnresolvedTransaction> Transactions::undecided(Time before) const {
+  std::vector<UnresolvedTransaction> found;
   for (const auto& [timestamp, prepared] : prepared_) {
     if (prepared.since >= before) continue;
     found.push_back({timestamp, prepared.servers});
@@ -143,11 +143,11 @@ std::vector<Doubtful> Transactions::doubtful(Time before) const {
   return found;
 }
 
-std::vector<Doubtful> Transactions::unsettled(Time before) {
+std::vector<UnresolvedTransaction> Transactions::unsettled(Time before) {
   for (; !lately_committed_.empty() && lately_committed_.front().first < before; lately_committed_.pop_front()) {
     overdue_.push_back(lately_committed_.front().second);
   }
-  std::vector<Doubtful> found;
+  std::vector<UnresolvedTransaction> found;
   std::erase_if(overdue_, [this, &found](const Timestamp& each) {
     if (is_over(each)) return true;
     found.push_back({each, find_ended(each)->servers});

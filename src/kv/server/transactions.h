@@ -62,8 +62,8 @@ class Transactions {
   std::vector<Settled> settle(const Timestamp& up_to);
   /// The bits that marks have for one that is committed: kEverywhere, kSettled.
   [[nodiscard]] std::uint64_t settled_bits(const Timestamp& transaction) const;
-  [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
-  [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
+  [[nodiscard]] std::vector<UnresolvedTransaction> undecided(Time before) const;
+  [[nodiscard]] std::vector<UnresolvedTransaction> unsettled(Time before);
   /// Bars the session's transactions up to this one, but for those that are known.
   void bar_unknown(const Timestamp& up_to);
   /// Up to this time all transactions of sessions of which nothing is known are barred.

@@ -4,7 +4,7 @@ namespace farside::kv {
 
 std::string Welcome::encode() const {
   Encoder out = kLinkMessages.begin(LinkKind::welcome);
-  greeting.encode(out);
+  hello.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self).number(static_cast<std::uint8_t>(seat));
   out.number(incarnation).choice(has_nothing);
@@ -18,7 +18,7 @@ std::string Welcome::encode() const {
 Welcome decode_welcome(std::string_view message) {
   Decoder in = kLinkMessages.fields_of(message, LinkKind::welcome);
   Welcome welcome;
-  welcome.greeting = service::ServiceGreeting::decode(in);
+  welcome.hello = service::ServiceHello::decode(in);
   welcome.memory = in.text();
   welcome.bells = in.text();
   welcome.mailbox.slots = in.number<std::uint32_t>();

@@ -37,7 +37,7 @@ enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close,
 inline constexpr service::ServiceMessages<LinkKind> kLinkMessages{"a message of kv's link", LinkKind::leave};
 
 struct Welcome {
-  service::ServiceGreeting greeting;
+  service::ServiceHello hello;
   ServerNumber self = 0;              ///< its partition
   unsigned seat = 0;                  ///< of the partition's two
   std::uint16_t incarnation = 0;      ///< of the process (Team::incarnation)

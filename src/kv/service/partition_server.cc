@@ -61,7 +61,7 @@ std::unique_ptr<Journal> PartitionServer::begin(const StandbyServer& role) {
 
 void PartitionServer::ask_others_by(Requests& servers) {
   assert_that(!terminator_, "the others are reached in one way");
-  terminator_.emplace(fabric_, logged_, servers, settings_.partition.server, settings_.patience);
+  terminator_.emplace(fabric_, logged_, servers, settings_.partition.server, settings_.termination_timeout);
   server_.add_chore([this] { return serves() && terminator_->step(); });
 }
 

@@ -62,7 +62,8 @@ using ServerRole = std::variant<SoleServer, PrimaryServer, StandbyServer>;
 struct PartitionSettings {
   Partition partition;
   StoreSettings store;
-  Duration patience = time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
+  Duration termination_timeout =
+      time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
   KvRules rules{};
   ReplicaRules replica_rules{};
 };

@@ -10,13 +10,13 @@ namespace farside::kv {
 net::Secret kv_secret(const net::Secret& pool) { return pool.for_purpose("farside kv"); }
 
 std::uint64_t identity_of(const Welcome& welcome) {
-  return std::max<std::uint64_t>(key_id(welcome.greeting.fabric + welcome.bells).high, Homes::kIsAlone + 1);
+  return std::max<std::uint64_t>(key_id(welcome.hello.fabric + welcome.bells).high, Homes::kIsAlone + 1);
 }
 
 ServerLink::ServerLink(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline)
     : link_({"reach the key-value server at", address}, secret, deadline),
       welcome_(decode_welcome(link_.receive(kLinkMessages, LinkKind::welcome, deadline))) {
-  welcome_.greeting.expect_compatible(link_.what());
+  welcome_.hello.expect_compatible(link_.what());
 }
 
 ServerLink::~ServerLink() {
@@ -25,7 +25,7 @@ ServerLink::~ServerLink() {
 
 void ServerLink::join(Fabric& fabric, Channel& channel, bool is_told, net::SetupClock::time_point deadline) {
   assert_that(fabric_ == nullptr, "a link is joined once");
-  fabric.connect(peer(), welcome_.greeting.fabric);
+  fabric.connect(peer(), welcome_.hello.fabric);
   life_ = fabric.life(peer());
   fabric_ = &fabric;
   memory_region_ = fabric.attach(peer(), welcome_.memory);
@@ -52,7 +52,7 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(std::uint16_t incarnation, net::S
 // The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
   if (identity_of(now) != identity()) throw constant_link().failure("another process than before answers there");
-  fabric_->connect(peer(), welcome_.greeting.fabric);
+  fabric_->connect(peer(), welcome_.hello.fabric);
   life_ = fabric_->life(peer());
   auto bells = fabric_->attach(peer(), welcome_.bells);
   auto ring = fabric_->attach(peer(), ring_);

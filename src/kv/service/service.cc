@@ -56,8 +56,9 @@ Service::~Service() {
 // ---- Copies
 
 PartitionSettings Service::settings() const {
-  PartitionSettings settings{
-      .partition = {options_.self, servers_}, .store = options_.store, .patience = options_.patience};
+  PartitionSettings settings{.partition = {options_.self, servers_},
+                             .store = options_.store,
+                             .termination_timeout = options_.termination_timeout};
   settings.store.wall = kSystemTime;
   return settings;
 }
@@ -231,7 +232,7 @@ void Service::note_given_up(std::string_view flaw) {
 void Service::say_whether_it_gave_up(bool did) { bells_->word<ControlWord>(ServerLink::kGaveUp).store(did ? 1 : 0); }
 
 Welcome Service::welcome() const {
-  return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
+  return {.hello = service::ServiceHello::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .seat = options_.replica.seat,
           .incarnation = options_.replica.incarnation,

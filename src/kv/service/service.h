@@ -51,8 +51,9 @@ struct ServiceOptions {
   bool remote_peers = false;        ///< some are on other hosts
   StoreSettings store;
   MailboxShape mailbox;
-  Duration patience = time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
-  std::optional<JournalSettings> journal{};     ///< none: nothing outlives the process
+  Duration termination_timeout =
+      time_limits::kUndecided;               ///< with a client that was not heard of between prepare and commit
+  std::optional<JournalSettings> journal{};  ///< none: nothing outlives the process
   ReplicaOptions replica{};
   /// Until a server on another host that does not answer is dead; 0 where no process decides that.
   std::chrono::milliseconds longest_silence{};

@@ -62,7 +62,7 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const net::Se
       entries, secret_, deadline,
       {"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
   welcome_ = first->welcome();
-  fabric_ = service::make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
+  fabric_ = service::make_client_fabric(welcome_.hello, secret_, welcome_.servers);
   linked_.resize(welcome_.servers.size());
   servers_.emplace(welcome_.servers);
   standbys_.emplace(welcome_.standbys);

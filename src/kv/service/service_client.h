@@ -62,7 +62,7 @@ class ServiceClient {
   /// Since when the server serves; none: it does not, or is lost.
   [[nodiscard]] std::optional<std::uint64_t> serves_since(const ServerLink* server, Channel& channel) const;
   [[nodiscard]] bool have_standbys() const { return !welcome_.standbys.empty(); }
-  [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
+  [[nodiscard]] bool is_between_hosts() const { return welcome_.hello.remote_peers; }
   [[nodiscard]] net::SetupClock::time_point end_of_try(net::SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
   void renew(Linked& linked, ServerNumber partition, unsigned seat, net::SetupClock::time_point answer_by,

@@ -128,7 +128,7 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel, Mai
     Homes::Home& home = homes.emplace_back();
     home.primary = server_of(primary, partition, seat);
     if (standby != nullptr) home.standby = standby_of(standby, partition, 1 - seat);
-    if (primary != nullptr && primary->welcome().greeting.remote_peers) home.lease = kLease;
+    if (primary != nullptr && primary->welcome().hello.remote_peers) home.lease = kLease;
   }
   auto made = std::make_unique<Homes>(fabric, channel, std::move(homes), [this, &channel, &seats](ServerNumber each) {
     return how_is_standby(each, channel, seats);
@@ -144,8 +144,8 @@ Homes::StandbyIs SessionLinks::how_is_standby(ServerNumber partition, Channel& c
   const auto& [primary, standby, seat] = links_.partitions[partition];
   if (primary == nullptr) return Homes::StandbyIs::gone;
   const bool is_joined = standby != nullptr && !standby->lost();
-  const Duration patience = is_joined ? time_limits::kFirstSlice : time_limits::kAskStanding;
-  const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(patience));
+  const Duration slice = is_joined ? time_limits::kFirstSlice : time_limits::kAskStanding;
+  const Result<std::uint64_t> named = channel.load(primary->alone(), fabric_.in(slice));
   if (named.done() && named.value == ServerLink::kIsAlone) return Homes::StandbyIs::gone;
   if (is_joined && named.done() && named.value == standby->identity()) return Homes::StandbyIs::joined;
   if (is_joined && !named.done()) {

@@ -1,11 +1,11 @@
 """Waiting in tests: for as long as only a failing test waits."""
 import time
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(what)

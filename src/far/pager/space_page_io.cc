@@ -1,4 +1,4 @@
-#include "far/pager/space_shuttles.h"
+#include "far/pager/space_page_io.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,24 +12,24 @@ namespace farside::far {
 
 namespace {
 
-class SpaceShuttle final : public Shuttle {
+class SpacePageIo final : public PageIo {
  public:
-  explicit SpaceShuttle(Space& space)
+  explicit SpacePageIo(Space& space)
       : fabric_(space.fabric()),
         region_(fabric_.create_region("far buffer", kPages * kPageBytes)),
-        lane_(space.open_lane()) {}
+        io_(space.open_io()) {}
 
   [[nodiscard]] std::byte* buffer() override { return region_->span(0, kPages * kPageBytes).adapter_data(); }
 
   [[nodiscard]] Status fetch(std::span<const PageNumber> pages) override {
-    return lane_->read(list(pages), fabric_.in(time_limits::kPages));
+    return io_->read(list(pages), fabric_.in(time_limits::kPages));
   }
   [[nodiscard]] Status store(std::span<const PageNumber> pages) override {
-    return lane_->write(list(pages), fabric_.in(time_limits::kPages));
+    return io_->write(list(pages), fabric_.in(time_limits::kPages));
   }
   [[nodiscard]] Status erase(PageNumber first, PageNumber count) override {
-    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes,
-                          fabric_.in(time_limits::kPages));
+    return io_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes,
+                        fabric_.in(time_limits::kPages));
   }
 
  private:
@@ -48,19 +48,19 @@ class SpaceShuttle final : public Shuttle {
 
   Fabric& fabric_;
   std::unique_ptr<Region> region_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<IoContext> io_;
   std::vector<Transfer> transfers_{kPages, Transfer{0, LocalSpan(nullptr, 0)}};
 };
 
 }  // namespace
 
-SpaceShuttles::SpaceShuttles(std::unique_ptr<Space> space) : space_(std::move(space)) {}
+SpacePageIoSource::SpacePageIoSource(std::unique_ptr<Space> space) : space_(std::move(space)) {}
 
-PageNumber SpaceShuttles::pages() const {
+PageNumber SpacePageIoSource::pages() const {
   constexpr std::uint64_t kMaxPages = std::numeric_limits<PageNumber>::max();
   return static_cast<PageNumber>(std::min(space_->bytes() / kPageBytes, kMaxPages));
 }
 
-std::unique_ptr<Shuttle> SpaceShuttles::open() { return std::make_unique<SpaceShuttle>(*space_); }
+std::unique_ptr<PageIo> SpacePageIoSource::open() { return std::make_unique<SpacePageIo>(*space_); }
 
 }  // namespace farside::far

@@ -1,4 +1,4 @@
-// doubts.h — a session's transactions of which it does not know whether they are committed, or given up, at all
+// in_doubt.h — a session's transactions of which it does not know whether they are committed, or given up, at all
 // servers. Up to the first of them it may say that everything is settled.
 //
 // Noted are those that were sent to all servers which have part in them, a single one included: a server that did not
@@ -23,10 +23,10 @@
 
 namespace farside::kv {
 
-class Doubts {
+class InDoubtTransactions {
  public:
-  /// `grace`: the servers'; once in so long a doubt is looked into, for a small part of it.
-  Doubts(const Fabric& fabric, Requests& requests, Caller& caller, Duration grace)
+  /// `grace`: the servers'; once in so long the server is asked about one, for a small part of it.
+  InDoubtTransactions(const Fabric& fabric, Requests& requests, Caller& caller, Duration grace)
       : fabric_(fabric), requests_(requests), caller_(caller), grace_(grace) {}
 
   void note(const Timestamp& transaction, const std::vector<ServerNumber>& servers);
@@ -43,26 +43,26 @@ class Doubts {
  private:
   static constexpr std::size_t kMax = 1024;
 
-  struct Doubt {
-    Timestamp transaction;
+  struct Transaction {
+    Timestamp timestamp;
     std::vector<ServerNumber> servers;
   };
   struct Server {
-    std::size_t doubts = 0;  ///< that it has part in
+    std::size_t in_doubt = 0;  ///< that it has part in
     Time next_look{};
   };
-  using Fates = std::vector<std::optional<Fate>>;  ///< by the doubt's servers; none: no answer
+  using Fates = std::vector<std::optional<Fate>>;  ///< by the transaction's servers; none: no answer
 
-  [[nodiscard]] Fates ask_about(const Doubt& doubt);
+  [[nodiscard]] Fates ask_about(const Transaction& entry);
   [[nodiscard]] static bool is_over(const Fates& fates);
-  void remove(const std::deque<Doubt>::iterator& doubt);
+  void remove(const std::deque<Transaction>::iterator& entry);
 
   const Fabric& fabric_;
   Requests& requests_;
   Caller& caller_;
   const Duration grace_;
   Time next_look_{};
-  std::deque<Doubt> doubts_;  // oldest first
+  std::deque<Transaction> in_doubt_;  // oldest first
   std::map<ServerNumber, Server> servers_;
 };
 
