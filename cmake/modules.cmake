@@ -44,22 +44,13 @@ endfunction()
 
 # Compiles a folder at a time, since most of the work is to read headers.
 function(farside_compile_together target)
-  set(alone # these have a name that another file of their folder has as well
-      comm/broadcast.cc
-      kv/server/heap.cc
-      kv/client/homes.cc
-      kv/resp/[a-z]+_commands.cc
-      kv/service/service_client.cc)
-  list(JOIN alone "|" alone)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE file)
     cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src)
-    if(NOT file MATCHES "^(${alone})$")
-      cmake_path(GET file PARENT_PATH folder)
-      string(REPLACE / _ group ${folder})
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
-    endif()
+    cmake_path(GET file PARENT_PATH folder)
+    string(REPLACE / _ group ${folder})
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

@@ -11,9 +11,8 @@
 
 namespace farside::comm {
 
-namespace {
-
-struct Receiver {
+/// A rank that a broadcast goes to.
+struct BroadcastReceiver {
   RemoteWord<ControlWord> discards;
   RemoteSpan to;
   RemoteWord<ControlWord> flag;
@@ -21,16 +20,18 @@ struct Receiver {
   [[nodiscard]] team::Rank rank() const { return to.region->peer(); }
 };
 
+namespace {
+
 /// Keeps the first failure, with the rank that caused it.
 void note(Status& worst, const Status& status) {
   if (worst.done()) worst = status;
 }
 
 /// The members that do not discard.
-std::vector<Receiver> wanting_receivers(Channel& channel, const std::vector<Receiver>& receivers, Status& worst,
-                                        Deadline deadline) {
-  std::vector<Receiver> wanting;
-  for (const Receiver& receiver : receivers) {
+std::vector<BroadcastReceiver> wanting_receivers(Channel& channel, const std::vector<BroadcastReceiver>& receivers,
+                                                 Status& worst, Deadline deadline) {
+  std::vector<BroadcastReceiver> wanting;
+  for (const BroadcastReceiver& receiver : receivers) {
     const Result<std::uint64_t> discards = channel.load(receiver.discards, deadline);
     note(worst, status_with(discards.status, receiver.rank()));
     if (discards.done() && discards.value == 0) wanting.push_back(receiver);
@@ -38,21 +39,21 @@ std::vector<Receiver> wanting_receivers(Channel& channel, const std::vector<Rece
   return wanting;
 }
 
-void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
-                   Status& worst, const NextDeadline& next) {
+void write_to_each(Channel& channel, const std::vector<BroadcastReceiver>& receivers, RemoteSpan from,
+                   std::uint64_t value, Status& worst, const NextDeadline& next) {
   std::vector<RemoteSpan> to;
   to.reserve(receivers.size());
-  for (const Receiver& receiver : receivers) to.push_back(receiver.to);
+  for (const BroadcastReceiver& receiver : receivers) to.push_back(receiver.to);
   const Status carried = carry(channel, to, from, next);
   note(worst, carried);
   // If the source was not read to its end, no receiver has it all.
   const bool may_be_cut_short = carried.outcome == Outcome::timed_out || carried.outcome == Outcome::link_lost;
   if (may_be_cut_short || carried.lost == from.region->peer()) return;
   const Deadline deadline = next();
-  for (const Receiver& receiver : receivers) {
+  for (const BroadcastReceiver& receiver : receivers) {
     note(worst, status_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
   }
-  for (const Receiver& receiver : receivers) {
+  for (const BroadcastReceiver& receiver : receivers) {
     note(worst, status_with(channel.flush(receiver.rank(), deadline), receiver.rank()));
   }
 }
@@ -97,7 +98,8 @@ class Broadcast::Impl {
 /// One broadcast.
 class Broadcast::Sending {
  public:
-  Sending(std::shared_ptr<Impl> by, std::vector<Receiver> receivers, RemoteSpan from, const Spread::Order& order)
+  Sending(std::shared_ptr<Impl> by, std::vector<BroadcastReceiver> receivers, RemoteSpan from,
+          const Spread::Order& order)
       : impl_(std::move(by)), receivers_(std::move(receivers)), from_(from), order_(order) {}
 
   /// None while those in the tree have not all been reached.
@@ -122,13 +124,13 @@ class Broadcast::Sending {
 
  private:
   void begin(Channel& channel, Deadline deadline) {
-    std::vector<Receiver> wanting = wanting_receivers(channel, receivers_, worst_, deadline);
-    const auto is_near = [this](const Receiver& to) {
+    std::vector<BroadcastReceiver> wanting = wanting_receivers(channel, receivers_, worst_, deadline);
+    const auto is_near = [this](const BroadcastReceiver& to) {
       return impl_->comm.team().fabric().reaches_by_memory(to.rank());
     };
     const auto far = std::stable_partition(wanting.begin(), wanting.end(), is_near);
     if (is_large() && wanting.end() - far > Spread::kFanOut) {
-      std::for_each(far, wanting.end(), [this](const Receiver& to) { in_tree_.push_back(to.rank()); });
+      std::for_each(far, wanting.end(), [this](const BroadcastReceiver& to) { in_tree_.push_back(to.rank()); });
       wanting.erase(far, wanting.end());
       std::ranges::sort(in_tree_);
       impl_->spread->begin(order_, from_, in_tree_);
@@ -142,7 +144,7 @@ class Broadcast::Sending {
   }
 
   const std::shared_ptr<Impl> impl_;
-  const std::vector<Receiver> receivers_;
+  const std::vector<BroadcastReceiver> receivers_;
   const RemoteSpan from_;
   const Spread::Order order_;
   const NextDeadline next_ = [&comm = impl_->comm] { return comm.next_deadline(); };
@@ -167,7 +169,7 @@ Broadcast::~Broadcast() { impl_->close(); }
 
 Request Broadcast::send(Channel& channel, const team::SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
                         Signal signal) {
-  std::vector<Receiver> receivers;
+  std::vector<BroadcastReceiver> receivers;
   const Fabric& fabric = impl_->comm.team().fabric();
   bool near = from.bytes * impl_->members.size() <= Comm::kInlineBytes && fabric.reaches_by_memory(from.region->peer());
   for (const team::Rank rank : impl_->members) {

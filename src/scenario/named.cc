@@ -172,7 +172,7 @@ constexpr std::array kNumbers{
     NamedNumber{"lease-ms", &CacheScenario::lease_ms, 1, false},
 };
 
-// A new one comes last: a recorded seed counts them from the first (tests/sim/cache_sim_test.cc).
+// A new one comes last: a recorded seed counts them from the first (tests/sim/cache/cache_sim_test.cc).
 constexpr std::array kSwitches{
     NamedSwitch{"stores_twice", &Network::stores_twice},
     NamedSwitch{"reorders", &Network::reorders},

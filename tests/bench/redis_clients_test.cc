@@ -11,7 +11,7 @@
 #include "bench/kv/redis_reply.h"
 #include "bench/kv/resp_load.h"
 #include "kv/resp/resp_server.h"
-#include "tests/kv/memory_session.h"
+#include "tests/kv/resp/memory_session.h"
 
 namespace farside::bench {
 namespace {

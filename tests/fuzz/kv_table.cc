@@ -6,7 +6,7 @@
 
 #include "kv/table/view_values.h"
 #include "tests/fuzz/decode.h"
-#include "tests/kv/memory_session.h"
+#include "tests/kv/resp/memory_session.h"
 
 namespace farside::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // What a client of the Redis protocol sends (kv/resp/client.h), in two pieces, to a store that is empty.
 #include "kv/resp/client.h"
 #include "tests/fuzz/decode.h"
-#include "tests/kv/memory_session.h"
+#include "tests/kv/resp/memory_session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   using namespace farside;

@@ -7,7 +7,7 @@
 
 #include "kv/resp/client.h"
 #include "tests/fuzz/decode.h"
-#include "tests/kv/memory_session.h"
+#include "tests/kv/resp/memory_session.h"
 
 namespace farside::fuzz {
 namespace {

@@ -11,7 +11,6 @@ namespace farside::kv {
 
 namespace {
 
-constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
 constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in Homes::kFirstSlice
 
 }  // namespace
@@ -86,7 +85,7 @@ HomedRequests::Came HomedRequests::wait_for_reply(ServerNumber partition, Deadli
     if ((came == Outcome::timed_out || came == Outcome::link_lost) && fabric_.now() < deadline.at) continue;
     if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
     if (came == Outcome::done && !is_trusted && fabric_.now() < deadline.at) {
-      fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve
+      fabric_.sleep(time_limits::kLookForStandby);  // it will say whether its standby is dead, or that will serve
       continue;
     }
     return {came, is_trusted};
@@ -95,7 +94,7 @@ HomedRequests::Came HomedRequests::wait_for_reply(ServerNumber partition, Deadli
 
 bool HomedRequests::has_reply(ServerNumber partition) {
   const Partition& asked = partitions_[partition];
-  if (follow(partition, fabric_.in(kLook)) || asked.unanswered.empty()) return false;
+  if (follow(partition, fabric_.in(time_limits::kLookForStandby)) || asked.unanswered.empty()) return false;
   if (asked.unanswered.front().sent != Outcome::done) return true;
   return seats_.has_reply(seat(partition)) && !homes_.will_move(partition);
 }
@@ -131,7 +130,7 @@ bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
     return homes_.is_moved(partition) || homes_.moves(partition) != partitions_[partition].moves;
   };
   while (!has_moved() && homes_.may_move(partition) && fabric_.now() < deadline.at) {
-    fabric_.sleep(kLook);
+    fabric_.sleep(time_limits::kLookForStandby);
     (void)homes_.is_trusted(partition, deadline);
   }
   return has_moved();

@@ -9,8 +9,7 @@
 namespace farside::kv {
 
 namespace {
-constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
-constexpr int kMaxDoublings = 5;                            // of the time that a standby has to answer
+constexpr int kMaxDoublings = 5;  // of the time that a standby has to answer
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
@@ -131,7 +130,7 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
       if (follow()) continue;  // the standby has told it since it was asked above
       return Outcome::peer_lost;
     }
-    fabric_.sleep(outcome == Outcome::done ? time_limits::kReadAgain : kLook);
+    fabric_.sleep(outcome == Outcome::done ? time_limits::kReadAgain : time_limits::kLookForStandby);
   }
 }
 

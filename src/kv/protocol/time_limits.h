@@ -11,6 +11,7 @@
 
 namespace farside::kv::time_limits {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -32,6 +33,8 @@ inline constexpr Duration kFirstSlice = milliseconds(250);
 inline constexpr Duration kReplySlice = milliseconds(20);
 /// Between two READs of what came without a lease.
 inline constexpr Duration kReadAgain = milliseconds(20);
+/// Between two looks whether a standby that takes over serves yet.
+inline constexpr Duration kLookForStandby = microseconds(500);
 
 // In a server.
 

@@ -149,19 +149,20 @@ constexpr Subcommand kOfClient[] = {
     {"help", 2, tell_subcommands, "", "Print this help."},
 };
 
-constexpr Command kCommands[] = {
-    {"ping", -1, Command::kReadOnly, ping},
-    {"echo", 2, Command::kReadOnly, echo},
-    {"quit", -1, Command::kNoAuth | Command::kAtOnce, quit},
-    {"reset", 1, Command::kNoAuth | Command::kAtOnce, reset},
-    {"select", 2, 0, select},
-    {"auth", -2, Command::kNoAuth, authenticate},
-    {"hello", -1, Command::kNoAuth, hello},
-    {.name = "client", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfClient},
-};
-
 }  // namespace
 
-std::span<const Command> connection_commands() { return kCommands; }
+std::span<const Command> connection_commands() {
+  static constexpr Command kCommands[] = {
+      {"ping", -1, Command::kReadOnly, ping},
+      {"echo", 2, Command::kReadOnly, echo},
+      {"quit", -1, Command::kNoAuth | Command::kAtOnce, quit},
+      {"reset", 1, Command::kNoAuth | Command::kAtOnce, reset},
+      {"select", 2, 0, select},
+      {"auth", -2, Command::kNoAuth, authenticate},
+      {"hello", -1, Command::kNoAuth, hello},
+      {.name = "client", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfClient},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

@@ -55,14 +55,15 @@ void length(Call& call) {
   call.reply.integer(value == nullptr ? 0 : static_cast<std::int64_t>(value->bytes.size()));
 }
 
-constexpr Command kCommands[] = {
-    {"incr", 2, Command::kWrite, increment, 1, 1},      {"decr", 2, Command::kWrite, decrement, 1, 1},
-    {"incrby", 3, Command::kWrite, increment_by, 1, 1}, {"decrby", 3, Command::kWrite, decrement_by, 1, 1},
-    {"append", 3, Command::kWrite, append, 1, 1},       {"strlen", 2, Command::kReadOnly, length, 1, 1},
-};
-
 }  // namespace
 
-std::span<const Command> counter_commands() { return kCommands; }
+std::span<const Command> counter_commands() {
+  static constexpr Command kCommands[] = {
+      {"incr", 2, Command::kWrite, increment, 1, 1},      {"decr", 2, Command::kWrite, decrement, 1, 1},
+      {"incrby", 3, Command::kWrite, increment_by, 1, 1}, {"decrby", 3, Command::kWrite, decrement_by, 1, 1},
+      {"append", 3, Command::kWrite, append, 1, 1},       {"strlen", 2, Command::kReadOnly, length, 1, 1},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

@@ -101,20 +101,21 @@ void persist(Call& call) {
   call.reply.integer(expires ? 1 : 0);
 }
 
-constexpr Command kCommands[] = {
-    {"expire", -3, Command::kWrite, expire_seconds, 1, 1},
-    {"pexpire", -3, Command::kWrite, expire_ms, 1, 1},
-    {"expireat", -3, Command::kWrite, expire_at_seconds, 1, 1},
-    {"pexpireat", -3, Command::kWrite, expire_at_ms, 1, 1},
-    {"ttl", 2, Command::kReadOnly, seconds_left, 1, 1},
-    {"pttl", 2, Command::kReadOnly, ms_left, 1, 1},
-    {"expiretime", 2, Command::kReadOnly, expiry_seconds, 1, 1},
-    {"pexpiretime", 2, Command::kReadOnly, expiry_ms, 1, 1},
-    {"persist", 2, Command::kWrite, persist, 1, 1},
-};
-
 }  // namespace
 
-std::span<const Command> expiry_commands() { return kCommands; }
+std::span<const Command> expiry_commands() {
+  static constexpr Command kCommands[] = {
+      {"expire", -3, Command::kWrite, expire_seconds, 1, 1},
+      {"pexpire", -3, Command::kWrite, expire_ms, 1, 1},
+      {"expireat", -3, Command::kWrite, expire_at_seconds, 1, 1},
+      {"pexpireat", -3, Command::kWrite, expire_at_ms, 1, 1},
+      {"ttl", 2, Command::kReadOnly, seconds_left, 1, 1},
+      {"pttl", 2, Command::kReadOnly, ms_left, 1, 1},
+      {"expiretime", 2, Command::kReadOnly, expiry_seconds, 1, 1},
+      {"pexpiretime", 2, Command::kReadOnly, expiry_ms, 1, 1},
+      {"persist", 2, Command::kWrite, persist, 1, 1},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

@@ -150,21 +150,22 @@ void erase_all(Call& call) {
   call.reply.ok();
 }
 
-constexpr Command kCommands[] = {
-    {"del", -2, Command::kWrite, erase, 1, -1},
-    {"unlink", -2, Command::kWrite, erase, 1, -1},
-    {"exists", -2, Command::kReadOnly, count_present, 1, -1},
-    {"touch", -2, Command::kReadOnly, count_present, 1, -1},
-    {"type", 2, Command::kReadOnly, type, 1, 1},
-    {"dbsize", 1, Command::kReadOnly | Command::kAllServers, count_keys},
-    {"keys", 2, Command::kReadOnly | Command::kAllServers, list_keys},
-    {"scan", -2, Command::kReadOnly | Command::kAllServers, scan},
-    {"flushall", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
-    {"flushdb", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
-};
-
 }  // namespace
 
-std::span<const Command> key_commands() { return kCommands; }
+std::span<const Command> key_commands() {
+  static constexpr Command kCommands[] = {
+      {"del", -2, Command::kWrite, erase, 1, -1},
+      {"unlink", -2, Command::kWrite, erase, 1, -1},
+      {"exists", -2, Command::kReadOnly, count_present, 1, -1},
+      {"touch", -2, Command::kReadOnly, count_present, 1, -1},
+      {"type", 2, Command::kReadOnly, type, 1, 1},
+      {"dbsize", 1, Command::kReadOnly | Command::kAllServers, count_keys},
+      {"keys", 2, Command::kReadOnly | Command::kAllServers, list_keys},
+      {"scan", -2, Command::kReadOnly | Command::kAllServers, scan},
+      {"flushall", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
+      {"flushdb", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

@@ -181,14 +181,15 @@ constexpr Subcommand kOfConfig[] = {
     {"help", 2, tell_subcommands, "", "Print this help."},
 };
 
-constexpr Command kCommands[] = {
-    {"info", -1, 0, info},
-    {.name = "command", .arity = -1, .flags = 0, .run = command, .subcommands = kOfCommand},
-    {.name = "config", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfConfig},
-};
-
 }  // namespace
 
-std::span<const Command> server_commands() { return kCommands; }
+std::span<const Command> server_commands() {
+  static constexpr Command kCommands[] = {
+      {"info", -1, 0, info},
+      {.name = "command", .arity = -1, .flags = 0, .run = command, .subcommands = kOfCommand},
+      {.name = "config", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfConfig},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

@@ -170,22 +170,23 @@ void set_many_if_absent(Call& call) {
   call.reply.integer(1);
 }
 
-constexpr Command kCommands[] = {
-    {"get", 2, Command::kReadOnly, get, 1, 1},
-    {"set", -3, Command::kWrite, set, 1, 1, 1, 3},
-    {"setnx", 3, Command::kWrite, set_if_absent, 1, 1},
-    {"setex", 4, Command::kWrite, set_seconds, 1, 1, 1, kAlwaysBlind},
-    {"psetex", 4, Command::kWrite, set_ms, 1, 1, 1, kAlwaysBlind},
-    {"getset", 3, Command::kWrite, get_and_set, 1, 1},
-    {"getdel", 2, Command::kWrite, get_and_erase, 1, 1},
-    {"getex", -2, Command::kWrite, get_and_expire, 1, 1},
-    {"mget", -2, Command::kReadOnly, get_many, 1, -1},
-    {"mset", -3, Command::kWrite, set_many, 1, -1, 2, kAlwaysBlind},
-    {"msetnx", -3, Command::kWrite, set_many_if_absent, 1, -1, 2},
-};
-
 }  // namespace
 
-std::span<const Command> string_commands() { return kCommands; }
+std::span<const Command> string_commands() {
+  static constexpr Command kCommands[] = {
+      {"get", 2, Command::kReadOnly, get, 1, 1},
+      {"set", -3, Command::kWrite, set, 1, 1, 1, 3},
+      {"setnx", 3, Command::kWrite, set_if_absent, 1, 1},
+      {"setex", 4, Command::kWrite, set_seconds, 1, 1, 1, kAlwaysBlind},
+      {"psetex", 4, Command::kWrite, set_ms, 1, 1, 1, kAlwaysBlind},
+      {"getset", 3, Command::kWrite, get_and_set, 1, 1},
+      {"getdel", 2, Command::kWrite, get_and_erase, 1, 1},
+      {"getex", -2, Command::kWrite, get_and_expire, 1, 1},
+      {"mget", -2, Command::kReadOnly, get_many, 1, -1},
+      {"mset", -3, Command::kWrite, set_many, 1, -1, 2, kAlwaysBlind},
+      {"msetnx", -3, Command::kWrite, set_many_if_absent, 1, -1, 2},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

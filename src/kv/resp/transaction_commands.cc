@@ -10,14 +10,15 @@ void multi(Call& call) { call.client.begin_transaction(call.reply); }
 void exec(Call& call) { call.client.run_transaction(call.reply); }
 void discard(Call& call) { call.client.discard_transaction(call.reply); }
 
-constexpr Command kCommands[] = {
-    {"multi", 1, Command::kAtOnce, multi},
-    {"exec", 1, Command::kAtOnce | Command::kEndsMulti, exec},
-    {"discard", 1, Command::kAtOnce, discard},
-};
-
 }  // namespace
 
-std::span<const Command> transaction_commands() { return kCommands; }
+std::span<const Command> transaction_commands() {
+  static constexpr Command kCommands[] = {
+      {"multi", 1, Command::kAtOnce, multi},
+      {"exec", 1, Command::kAtOnce | Command::kEndsMulti, exec},
+      {"discard", 1, Command::kAtOnce, discard},
+  };
+  return kCommands;
+}
 
 }  // namespace farside::kv

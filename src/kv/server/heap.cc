@@ -26,7 +26,7 @@ constexpr std::uint64_t class_of(std::uint64_t bytes) {
   return kFineClasses + doublings * kToDouble + div_ceil(bytes - (kFineBytes << doublings), step) - 1;
 }
 
-constexpr std::uint64_t bytes_of(std::uint64_t size_class) {
+constexpr std::uint64_t block_bytes(std::uint64_t size_class) {
   if (size_class < kFineClasses) return (size_class + 1) * kGrain;
   const std::uint64_t doublings = (size_class - kFineClasses) / kToDouble;
   const std::uint64_t step = (kFineBytes << doublings) / kToDouble;
@@ -34,11 +34,11 @@ constexpr std::uint64_t bytes_of(std::uint64_t size_class) {
 }
 
 constexpr std::uint64_t kClasses = class_of(Heap::kMaxSmallBytes) + 1;
-static_assert(bytes_of(kClasses - 1) == Heap::kMaxSmallBytes && kClasses <= Heap::kPageBytes);
-static_assert(class_of(512) == 31 && bytes_of(class_of(513)) == 576 && bytes_of(class_of(1025)) == 1152);
+static_assert(block_bytes(kClasses - 1) == Heap::kMaxSmallBytes && kClasses <= Heap::kPageBytes);
+static_assert(class_of(512) == 31 && block_bytes(class_of(513)) == 576 && block_bytes(class_of(1025)) == 1152);
 
 constexpr std::uint64_t blocks_in_chunk(std::uint64_t size_class) {
-  return Heap::kChunkPages * Heap::kPageBytes / bytes_of(size_class);
+  return Heap::kChunkPages * Heap::kPageBytes / block_bytes(size_class);
 }
 
 }  // namespace
@@ -119,13 +119,13 @@ std::uint64_t Heap::take_block_of(std::uint64_t size_class) {
   const auto bit = static_cast<std::uint64_t>(std::countr_one(*word));
   const std::uint64_t block = static_cast<std::uint64_t>(word - chunk.taken.begin()) * 64 + bit;
   take_block(chunk, block);
-  return begin_ + chunk.first_page * kPageBytes + block * bytes_of(size_class);
+  return begin_ + chunk.first_page * kPageBytes + block * block_bytes(size_class);
 }
 
 bool Heap::take_small_at(std::uint64_t offset, std::uint64_t size_class, std::uint64_t first_page) {
   const std::uint64_t within = offset - begin_ - first_page * kPageBytes;
-  const std::uint64_t block = within / bytes_of(size_class);
-  if (within % bytes_of(size_class) != 0 || block >= blocks_in_chunk(size_class)) return false;
+  const std::uint64_t block = within / block_bytes(size_class);
+  if (within % block_bytes(size_class) != 0 || block >= blocks_in_chunk(size_class)) return false;
   if (chunk_of_page_[first_page] == 0) {
     if (!take_pages_at(first_page, kChunkPages)) return false;
     begin_chunk(first_page, size_class);
@@ -140,12 +140,12 @@ bool Heap::take_small_at(std::uint64_t offset, std::uint64_t size_class, std::ui
 void Heap::take_block(Chunk& chunk, std::uint64_t block) {
   chunk.taken[block / 64] |= std::uint64_t{1} << block % 64;
   if (++chunk.blocks_taken == blocks_in_chunk(chunk.size_class)) unlist(chunk);
-  bytes_used_ += bytes_of(chunk.size_class);
+  bytes_used_ += block_bytes(chunk.size_class);
 }
 
 void Heap::give_back_small(std::uint64_t chunk_number, std::uint64_t offset) {
   Chunk& chunk = chunks_[chunk_number];
-  const std::uint64_t bytes = bytes_of(chunk.size_class);
+  const std::uint64_t bytes = block_bytes(chunk.size_class);
   const std::uint64_t within = offset - begin_ - chunk.first_page * kPageBytes;
   const std::uint64_t block = within / bytes;
   assert_that(within % bytes == 0 && block < blocks_in_chunk(chunk.size_class), "a block of a chunk is whole");
