@@ -77,12 +77,12 @@ Acquaintance introduce(const Introduced& what, const Secret& secret, std::uint32
 Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std::size_t body_limit,
                  SetupClock::time_point deadline) {
   std::string bytes = read_exactly(socket, kFrameHeader, deadline);
-  Frame frame{};
   if (body_bytes(bytes) <= body_limit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
-  if (session.open(bytes, frame) != Session::Next::frame) {
+  Session::Opened opened = session.open(bytes);
+  if (opened.next != Session::Next::frame) {
     fail(what, "its answer was altered on the way", "check for a proxy or an attacker on the path");
   }
-  return frame;
+  return std::move(opened.frame);
 }
 
 Introduction::Refusal Introduction::advance(const Secret& secret, std::string& received,

@@ -29,21 +29,21 @@ std::string Session::seal(FrameKind kind, std::string_view fields) {
   return Encoder().number(static_cast<std::uint32_t>(body.size())).take() + mac(self_, sent_++, body) + body;
 }
 
-Session::Next Session::open(std::string& bytes, Frame& frame) {
-  if (bytes.size() < kFrameHeader) return Next::incomplete;
+Session::Opened Session::open(std::string& bytes) {
+  if (bytes.size() < kFrameHeader) return {Next::incomplete};
   const std::size_t length = body_bytes(bytes);
-  if (length == 0 || length > body_limit_) return Next::broken;
-  if (bytes.size() < kFrameHeader + length) return Next::incomplete;
+  if (length == 0 || length > body_limit_) return {Next::broken};
+  if (bytes.size() < kFrameHeader + length) return {Next::incomplete};
 
   const std::string_view claimed = std::string_view(bytes).substr(4, kMacBytes);
   const std::string_view body = std::string_view(bytes).substr(kFrameHeader, length);
   const Side peer = self_ == Side::member ? Side::coordinator : Side::member;
   if (!equal_in_constant_time(unsigned_bytes(claimed), unsigned_bytes(mac(peer, received_++, body)))) {
-    return Next::broken;
+    return {Next::broken};
   }
-  frame = {static_cast<FrameKind>(body.front()), std::string(body.substr(1))};
+  Opened opened{Next::frame, {static_cast<FrameKind>(body.front()), std::string(body.substr(1))}};
   bytes.erase(0, kFrameHeader + length);
-  return Next::frame;
+  return opened;
 }
 
 }  // namespace farside::net

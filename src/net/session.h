@@ -51,13 +51,17 @@ class Session {
  public:
   enum class Side : std::uint8_t { member, coordinator };
   enum class Next { frame, incomplete, broken };
+  struct Opened {
+    Next next;
+    Frame frame{};  ///< if it is one
+  };
 
   /// Bodies above `body_limit` bytes are refused unread.
   Session(const Digest& key, Side self, std::size_t body_limit) : key_(key), self_(self), body_limit_(body_limit) {}
 
   [[nodiscard]] std::string seal(FrameKind kind, std::string_view fields = {});
   /// Takes the next whole frame out of `bytes`.
-  [[nodiscard]] Next open(std::string& bytes, Frame& frame);
+  [[nodiscard]] Opened open(std::string& bytes);
 
  private:
   [[nodiscard]] std::string mac(Side sender, std::uint64_t number, std::string_view body) const;

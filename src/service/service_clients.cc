@@ -78,8 +78,7 @@ ServiceClients::Refusal ServiceClients::advance(Number number, Connected& connec
     if (Refusal refusal = shake_hands(number, connected)) return refusal;
   }
   while (connected.session) {
-    net::Frame frame{};
-    const auto next = connected.session->open(connected.connection->received(), frame);
+    const auto [next, frame] = connected.session->open(connected.connection->received());
     if (next == net::Session::Next::incomplete) break;
     if (next == net::Session::Next::broken) return "its frame is too long or was altered";
     if (frame.kind != net::FrameKind::service) return "its frame is of a kind that clients do not send";

@@ -139,8 +139,7 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
     if (Refusal refusal = shake_hands(number, peer)) return refusal;
   }
   while (peer.session && (seated(number, peer) || peer.keeps_seat)) {
-    net::Frame frame;
-    const net::Session::Next next = peer.session->open(peer.connection.received(), frame);
+    const auto [next, frame] = peer.session->open(peer.connection.received());
     if (next == net::Session::Next::incomplete) break;
     if (next == net::Session::Next::broken) return "its frame is too long or was altered";
     peer.beats_since_heard = 0;

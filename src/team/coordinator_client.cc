@@ -149,9 +149,8 @@ void CoordinatorClient::start(Fd socket) {
 void CoordinatorClient::serve() {
   const bool open = connection_->receive();
   try {
-    net::Frame frame{};
     for (;;) {
-      const net::Session::Next next = session_.open(connection_->received(), frame);
+      const auto [next, frame] = session_.open(connection_->received());
       if (next == net::Session::Next::incomplete) break;
       if (next == net::Session::Next::broken) return disconnect("the coordinator's message was altered");
       if (frame.kind == FrameKind::ended) return disconnect("the coordinator has ended the team");

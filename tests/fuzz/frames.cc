@@ -58,8 +58,8 @@ class Team {
   static bool admitted(const Fd& socket, net::Session& session) {
     std::string frame = net::read_exactly(socket, net::kFrameHeader, soon());
     frame += net::read_exactly(socket, net::body_bytes(frame), soon());
-    net::Frame answer{};
-    return session.open(frame, answer) == net::Session::Next::frame && answer.kind == net::FrameKind::welcome;
+    const auto [next, answer] = session.open(frame);
+    return next == net::Session::Next::frame && answer.kind == net::FrameKind::welcome;
   }
 
   static void send_frames(const Fd& socket, net::Session& session, std::string_view input) {

@@ -56,8 +56,7 @@ class Service {
   void expect_no_frame(Input& input) {
     net::Session session(introduction_.key(secret()), net::Session::Side::coordinator, kBodyLimit);
     received_ += text_of(input.bytes(~std::size_t{0}));
-    net::Frame frame{};
-    if (session.open(received_, frame) == net::Session::Next::frame) std::abort();
+    if (session.open(received_).next == net::Session::Next::frame) std::abort();
   }
 
  private:

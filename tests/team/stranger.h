@@ -40,9 +40,9 @@ class Stranger {
   net::Frame receive_frame(net::Session& session) {
     std::string bytes = net::read_exactly(socket_, net::kFrameHeader, soon());
     bytes += net::read_exactly(socket_, net::body_bytes(bytes), soon());
-    net::Frame frame{};
-    EXPECT_EQ(session.open(bytes, frame), net::Session::Next::frame);
-    return frame;
+    net::Session::Opened opened = session.open(bytes);
+    EXPECT_EQ(opened.next, net::Session::Next::frame);
+    return std::move(opened.frame);
   }
   /// The coordinator has sent something that was not received yet.
   bool has_news() {

@@ -64,8 +64,7 @@ Status Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadl
 }
 
 Status Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
-  std::vector<Location> places;
-  Status status = find(wanted, places, moved, deadline);
+  auto [status, places] = find(wanted, moved, deadline);
   assert_that(!status.done() || places.size() == wanted.size(), "each page that is wanted has its place");
   std::vector<PageId> published;
   for (std::size_t at = 0; status.done() && !moved.full && at < places.size(); at += at_once()) {
@@ -87,7 +86,7 @@ Status Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadl
   return status;
 }
 
-Status Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline) {
+Mover::Places Mover::find(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
   const auto leave_out = [&moved](PageId page, Rank lost) {
     moved.lost.push_back(page);
     moved.status = {Outcome::peer_lost, lost};
@@ -101,9 +100,10 @@ Status Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, M
       return is_lost;
     });
   }
-  if (!looked.done()) return looked;
+  if (!looked.done()) return {looked, {}};
 
   std::vector<PageId> elsewhere;
+  std::vector<Location> places;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Location& place = found[i];
     if (!place.moving && place.owner == memory_.self()) continue;
@@ -115,7 +115,7 @@ Status Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, M
     places.push_back(place);
   }
   wanted = std::move(elsewhere);
-  return {};
+  return {{}, std::move(places)};
 }
 
 std::uint64_t Mover::at_once() const {

@@ -53,8 +53,12 @@ class Mover {
   comm::Status own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// The same for a part.
   comm::Status own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
-  /// Those that are not here, and where they are.
-  comm::Status find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
+  struct Places {
+    comm::Status status;
+    std::vector<Location> of_wanted;
+  };
+  /// Finds where the pages are. Leaves in `wanted` those that are elsewhere.
+  Places find(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   struct Locked {
     comm::Status status;
     Moves moves;
@@ -68,7 +72,11 @@ class Mover {
   comm::Status silence(Moves& moves, Deadline deadline);
   comm::Status revoke(Moves& moves, Deadline deadline);
   comm::Status await_holds(Moves& moves, Deadline deadline);
-  comm::Status find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
+  struct Holds {
+    comm::Status status;
+    std::vector<Held> held;
+  };
+  [[nodiscard]] Holds find_holds(const Moves& moves, Deadline deadline);
   comm::Status await_hold(const Held& held, Moves& moves, Deadline deadline);
   /// Its pages stay where they are for now, if nothing says how long it lasts.
   [[nodiscard]] bool leaves_to_its_rank(const Hold& hold, Moves& moves) const;

@@ -10,8 +10,8 @@ namespace farside::gas {
 using comm::Status;
 
 Status Mover::await_holds(Moves& moves, Deadline deadline) {
-  std::vector<Held> held;
-  if (const Status found = find_holds(moves, held, deadline); !found.done()) return found;
+  const auto [status, held] = find_holds(moves, deadline);
+  if (!status.done()) return status;
   for (const Held& one : held) {
     if (const Status awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
   }
@@ -19,9 +19,9 @@ Status Mover::await_holds(Moves& moves, Deadline deadline) {
 }
 
 // Again from the beginning when one of the sharers is lost meanwhile.
-Status Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
+Mover::Holds Mover::find_holds(const Moves& moves, Deadline deadline) {
   for (;;) {
-    held.clear();
+    std::vector<Held> held;
     std::set<team::Rank> ranks;
     for (const Move& move : moves) {
       for (const team::Rank rank : sharers_of(move)) {
@@ -45,8 +45,8 @@ Status Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline d
       }
       outcome = batch.wait(deadline);
     }
-    if (outcome == Outcome::done) return {};
-    if (outcome == Outcome::timed_out || memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
+    if (outcome == Outcome::done) return {{}, std::move(held)};
+    if (outcome == Outcome::timed_out || memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, {}};
   }
 }
 
