@@ -209,8 +209,7 @@ void MessageRings::receive_from(Channel& channel, Rank source, const Deliver& de
       inbox.taken = number;
       give_back(channel, source);
     }
-    MessageHeader header;
-    const std::string_view wrong = copy_out(source, number, header);
+    const auto [header, wrong] = copy_out(source, number);
     inbox.taken = number;
     give_back(channel, source);
     if (wrong.empty()) {
@@ -222,16 +221,18 @@ void MessageRings::receive_from(Channel& channel, Rank source, const Deliver& de
 }
 
 // Each byte once, and nothing of it is used before it was looked at. Says what is wrong with it.
-std::string_view MessageRings::copy_out(Rank source, std::uint64_t number, MessageHeader& header) {
+MessageRings::Copied MessageRings::copy_out(Rank source, std::uint64_t number) {
+  Copied copied;
+  MessageHeader& header = copied.header;
   const std::uint64_t offset = record_offset(source, number);
   memory_->local().copy_out(offset, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.payload_bytes > shape_.payload_bytes) return "sent more than a message may carry";
+  if (header.payload_bytes > shape_.payload_bytes) return {header, "sent more than a message may carry"};
   const std::span payload = std::span(payload_).first(payload_room(header.payload_bytes));
   memory_->local().copy_out(offset + sizeof header, payload);
   const bool whole = header.check == check_of(header, payload.first(header.payload_bytes));
-  if (!whole || header.number != number) return "sent what is no message";
-  if (header.handler >= shape_.handlers) return "called a handler that does not exist";
-  return {};
+  if (!whole || header.number != number) return {header, "sent what is no message"};
+  if (header.handler >= shape_.handlers) return {header, "called a handler that does not exist"};
+  return copied;
 }
 
 // Half a ring at a time. A sender that waits for room has filled the ring, so this rank passes a half before the

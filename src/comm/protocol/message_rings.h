@@ -100,7 +100,11 @@ class MessageRings {
   Outcome tell_left(Channel& channel, Outbox& outbox, team::Rank to);
 
   void receive_from(Channel& channel, team::Rank source, const Deliver& deliver);
-  [[nodiscard]] std::string_view copy_out(team::Rank source, std::uint64_t number, MessageHeader& header);
+  struct Copied {
+    MessageHeader header;
+    std::string_view wrong{};  ///< with it, or empty: the payload is in payload_
+  };
+  [[nodiscard]] Copied copy_out(team::Rank source, std::uint64_t number);
   void give_back(Channel& channel, team::Rank source);
   void refuse(team::Rank source, std::string_view why);
 
