@@ -1,5 +1,5 @@
 // profile.h — how programs used each of their large allocations, the hint that follows from it, and the file in which
-// both are kept from one run to the next. docs/far.md has its format.
+// both are kept from one run to the next. docs/far_programs.md has its format.
 #pragma once
 
 #include <array>
