@@ -63,6 +63,20 @@ void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) 
   }
 }
 
+void add_healing(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
+  page.begin("farside_kv_degraded_seconds", Kind::gauge,
+             "For how long a server's keys have had one copy where there should be two; 0: there are two.");
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    if (servers[server].copies == kv::Copies::single) continue;
+    page.add(fmt::format("server=\"{}\"", server), servers[server].degraded_s);
+  }
+  page.begin("farside_kv_copied_percent", Kind::gauge, "How much of a lost copy has been made again so far.");
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    if (servers[server].copies != kv::Copies::copying) continue;
+    page.add(fmt::format("server=\"{}\"", server), servers[server].copied_permille / 10);
+  }
+}
+
 void add_copies(MetricsPage& page, kv::Client& client) {
   std::vector<std::uint32_t> copies;
   try {
@@ -111,6 +125,7 @@ std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespS
     add_servers(page, *servers);
     add_journals(page, *servers);
     add_copies(page, client);
+    add_healing(page, *servers);
   }
   add_clients(page, status);
   page.add_all(metrics::snapshot());

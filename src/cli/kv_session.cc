@@ -52,6 +52,10 @@ void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::st
                    "a server can keep nothing more: its journal's disk is full or has failed, its standby does not "
                    "keep up, or too much waits for another server, which does not answer; nothing was changed",
                    "see farside status; on a full disk erasing still works"});
+    case kv::PutOutcome::too_few_copies:
+      throw Error({tried, on,
+                   "a server has one copy, and the pool was started with --kv-min-copies 2; nothing was changed",
+                   "try again when farside status names no server with one copy"});
     case kv::PutOutcome::differs:
       throw Error({tried, on, "another client wrote the key concurrently; nothing was changed", ""});
     case kv::PutOutcome::unknown:

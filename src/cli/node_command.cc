@@ -44,6 +44,8 @@ void add_node(CLI::App& app, Action& chosen) {
   arguments->cache.add_to(*command);
   command->add_option("--kv", arguments->kv.bytes, "Bytes for keys and values");
   command->add_option("--kv-copies", arguments->kv.copies, "Of everything");
+  command->add_option("--kv-min-copies", arguments->kv.min_copies, "For a write");
+  command->add_option("--kv-copy-rate", arguments->kv.copy_rate, "Bytes per second at which a copy is made again");
   command->add_option("--kv-dir", arguments->kv_journal.directory, "Where their journals are");
   command->add_option("--kv-sync", arguments->kv_journal.sync, "When they are on the disk")
       ->transform(CLI::CheckedTransformer(kSyncPolicies));

@@ -63,15 +63,25 @@ std::string journal_flaw(kv::JournalState journal) {
   return "";
 }
 
+void add_copies(const std::string& server, std::uint32_t answering, const kv::MemoryUse& use,
+                std::vector<std::string>& problems) {
+  const std::string since = server + ": its keys have had one copy for " + std::to_string(use.degraded_s) + " s; ";
+  if (use.copies == kv::Copies::copying) {
+    problems.push_back(since + "another is being made (" + std::to_string(use.copied_permille / 10) + " %)");
+  } else if (use.copies == kv::Copies::one) {
+    problems.push_back(since + "another is made on the node that has died, once it is back");
+  } else if (answering < 2) {
+    problems.push_back(server + ": one of its two copies does not answer");
+  }
+}
+
 void add_problems(const KvStatus& kv, std::uint32_t wanted_copies, std::vector<std::string>& problems) {
   if (!kv.failure.empty()) return problems.push_back("keys and values: " + kv.failure);
   for (std::size_t server = 0; server < kv.servers.size(); ++server) {
     const std::string name = "server " + std::to_string(server);
     const std::string flaw = journal_flaw(kv.servers[server].journal);
     if (!flaw.empty()) problems.emplace_back(name).append(": ").append(flaw);
-    if (kv.copies[server] < wanted_copies) {
-      problems.push_back(name + ": its keys have one copy; another is made on the node that has died, once it is back");
-    }
+    if (wanted_copies > 1) add_copies(name, kv.copies[server], kv.servers[server], problems);
   }
 }
 

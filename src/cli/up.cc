@@ -33,6 +33,8 @@ struct UpArguments {
   CacheArguments cache;
   std::string kv;
   std::uint32_t kv_copies = 1;
+  std::uint32_t kv_min_copies = 1;
+  std::string kv_copy_rate;
   std::string kv_dir;
   std::string kv_sync = "everysec";
   std::string far;
@@ -62,6 +64,10 @@ struct UpArguments {
       throw UsageError({"keep two copies of keys and values in", "a pool of one node",
                         "they must be on different nodes", "start more with -n, or leave --kv-copies out"});
     }
+    if (kv_min_copies > kv_copies) {
+      throw UsageError({"require two copies for a write in", "a pool that keeps one",
+                        "--kv-min-copies is above --kv-copies", "give --kv-copies 2, too"});
+    }
     expect_metrics_stay_here(metrics, "listen on 127.0.0.1, and let a proxy pass them on");
     return {.nodes = nodes,
             .first_rank = first,
@@ -69,6 +75,8 @@ struct UpArguments {
             .cache = cache.read(nodes),
             .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
             .kv_copies = kv_copies,
+            .kv_min_copies = kv_min_copies,
+            .kv_copy_rate = kv_copy_rate.empty() ? 0 : parse_bytes(kv_copy_rate, "--kv-copy-rate"),
             .kv_dir = kv_dir.empty() ? "" : std::filesystem::absolute(kv_dir),
             .kv_sync = kv_sync,
             .far_bytes = far.empty() ? 0 : parse_bytes(far, "--far"),
@@ -133,6 +141,17 @@ void add_kv(CLI::App& command, UpArguments& arguments) {
                             ->check(CLI::Range(1, 2))
                             ->capture_default_str()
                             ->needs(kv);
+  command
+      .add_option("--kv-min-copies", arguments.kv_min_copies,
+                  "2: while a server has one copy, its keys can be read, and writes are refused")
+      ->check(CLI::Range(1, 2))
+      ->capture_default_str()
+      ->needs(copies);
+  command
+      .add_option("--kv-copy-rate", arguments.kv_copy_rate,
+                  "Bytes per second at which a lost copy is made again [no limit]")
+      ->type_name("SIZE")
+      ->needs(copies);
   CLI::Option* dir = command.add_option("--kv-dir", arguments.kv_dir, "Keep a journal in DIR and recover from it")
                          ->type_name("DIR")
                          ->needs(kv)

@@ -89,7 +89,7 @@ kv::PrimaryServer TeamStore::ship_to(std::optional<team::Rank> standby) {
               },
           .find_another = find_another,
           .retract_alone = [this] { return retract_alone(); },
-          .timeouts = options_.shipping};
+          .shipping = options_.shipping};
 }
 
 bool TeamStore::retract_alone() {

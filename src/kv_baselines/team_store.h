@@ -32,7 +32,7 @@ struct TeamStoreOptions {
       std::chrono::seconds(1);                   ///< with a client that was not heard of between prepare and commit
   std::optional<kv::JournalSettings> journal{};  ///< of this rank, when it serves; none: nothing outlives it
   std::uint64_t ring_bytes = 8U << 20U;          ///< of what ships a server's changes to its standby
-  kv::ShippingTimeouts shipping{};
+  kv::ShippingSettings shipping{};
   kv::TellingTimeouts telling{};
   kv::ReplyTimeouts replies{};                    ///< over mailboxes
   Duration first_slice = kv::Homes::kFirstSlice;  ///< of a wait for a primary that has a standby

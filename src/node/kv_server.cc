@@ -40,6 +40,8 @@ kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses&
   options.remote_peers = addresses.on_several_machines();
   options.store.bytes = node.bytes;
   options.journal = node.journal;
+  options.replica.min_copies = node.min_copies;
+  options.replica.copy_bytes_per_second = node.copy_rate;
   if (node.journal) {
     options.journal->directory += "/server-" + std::to_string(rank);
     options.journal->on_recovery = recorded_in(pool, rank);

@@ -18,8 +18,10 @@
 namespace farside::node {
 
 struct KvNodeOptions {
-  std::uint64_t bytes = 0;   ///< of memory, for each copy; 0: no store
-  std::uint32_t copies = 1;  ///< 2: without a journal
+  std::uint64_t bytes = 0;       ///< of memory, for each copy; 0: no store
+  std::uint32_t copies = 1;      ///< 2: without a journal
+  std::uint32_t min_copies = 1;  ///< with fewer a write is refused
+  std::uint64_t copy_rate = 0;   ///< at which a copy is made again, in bytes per second; 0: as fast as it goes
   std::optional<kv::JournalSettings> journal{};
 };
 

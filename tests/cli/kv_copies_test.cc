@@ -125,6 +125,32 @@ TEST_F(KvCopies, SurviveANodeThatIsStoppedAndThenKilled) {
   });
 }
 
+// Healing is slow enough here to be seen: `status` says how far it is.
+TEST_F(KvCopies, AreRequiredForWritesWhereThePoolSaysSo) {
+  ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2", "--kv-min-copies", "2", "--kv-copy-rate",
+                "128K"})
+                .code(),
+            0);
+  const std::string value(60'000, 'v');
+  std::vector<std::string> keys;
+  for (int i = 0; i < 30; ++i) keys.push_back("key " + std::to_string(i));
+  for (const std::string& key : keys) ASSERT_EQ(farside({"kv", "put", key, value}).code(), 0);
+  ::kill(node_processes().at(1), SIGKILL);
+  const auto of_lost =
+      std::ranges::find_if(keys, [](const std::string& key) { return server_of(key_id(key), 3) == 1; });
+  ASSERT_NE(of_lost, keys.end());
+  EXPECT_TRUE(eventually([&] {
+    return farside({"kv", "put", *of_lost, "x"}).err.find("a server has one copy") != std::string::npos;
+  }));
+  EXPECT_EQ(farside({"kv", "get", *of_lost}).code(), 0);
+  EXPECT_TRUE(eventually([this] {
+    const CommandEnd status = farside({"status"});
+    return status.code() == 1 && status.out.find("another is being made (") != std::string::npos;
+  }));
+  EXPECT_TRUE(eventually([&] { return farside({"kv", "put", *of_lost, "y"}).code() == 0; }));
+  EXPECT_TRUE(eventually([this] { return farside({"status"}).code() == 0; }));
+}
+
 // A part that is lost is no time-out: what is said names it, and `status` ends with 1.
 TEST_F(KvCopies, SayWhichPartIsLost) {
   ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
@@ -170,6 +196,7 @@ TEST_F(KvCopies, NeedTwoNodesAndNoJournal) {
   EXPECT_EQ(alone.code(), 2);
   EXPECT_NE(alone.err.find("must be on different nodes"), std::string::npos) << alone.err;
   EXPECT_EQ(up({"-n", "2", "--kv", "16M", "--kv-copies", "2", "--kv-dir", "x"}).code(), 2);
+  EXPECT_EQ(up({"-n", "2", "--kv", "16M", "--kv-copies", "1", "--kv-min-copies", "2"}).code(), 2);
 }
 
 }  // namespace

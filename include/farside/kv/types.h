@@ -43,7 +43,8 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
     /// does not keep up, or too much waits there for a silent server), or a server is silent and the ends of 1,024
     /// earlier puts of this session there are unknown.
     unwritable,
-    unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
+    too_few_copies,  ///< a server has fewer copies than it must have (farside up --kv-min-copies); nothing was written
+    unknown,         ///< it was or will be written, as a whole, or not at all: an answer did not come in time
 };
 
 /// One of several puts that have nothing to do with each other.
@@ -68,14 +69,22 @@ struct Scanned {
 };
 
 /// Whether a server's journal can be written.
-enum class JournalState : std::uint64_t {
+enum class JournalState : std::uint8_t {
   none,  ///< it has no journal
   sound,
   full,    ///< the disk is; the server takes nothing but erasures until there is room
   failed,  ///< the disk did; the server takes no change until it is started again
 };
 
-/// The use of a server's memory.
+/// How many copies there are of what a server has.
+enum class Copies : std::uint8_t {
+  single,   ///< the store keeps one
+  both,     ///< as it should be
+  one,      ///< the other server is dead, or has given up
+  copying,  ///< one, and another is being made
+};
+
+/// The use of a server's memory, and the state of what it outlives its process by.
 struct MemoryUse {
   std::uint64_t keys = 0;      ///< that are there, and some that have expired just now
   std::uint64_t versions = 0;  ///< of all keys
@@ -83,6 +92,9 @@ struct MemoryUse {
   std::uint64_t bytes_total = 0;
   std::uint64_t bytes_outside = 0;  ///< besides: rings of sessions, and a table of when keys expire
   JournalState journal = JournalState::none;
+  Copies copies = Copies::single;
+  std::uint16_t copied_permille = 0;  ///< of the copy that is being made
+  std::uint32_t degraded_s = 0;       ///< for so long there has been one copy where there should be two
 };
 
 /// How a session reads.

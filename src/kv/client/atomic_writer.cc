@@ -43,7 +43,8 @@ int AtomicWriter::weight(Answer answer) {
     case Answer::behind:
     case Answer::barred: return 2;
     case Answer::full:
-    case Answer::unwritable: return 3;
+    case Answer::unwritable:
+    case Answer::too_few_copies: return 3;
     case Answer::differs: return 4;
     default: return 1;
   }
@@ -53,6 +54,7 @@ std::optional<PutOutcome> AtomicWriter::refusal(Answer answer) {
   switch (answer) {
     case Answer::full: return PutOutcome::full;
     case Answer::unwritable: return PutOutcome::unwritable;
+    case Answer::too_few_copies: return PutOutcome::too_few_copies;
     case Answer::differs: return PutOutcome::differs;
     default: return std::nullopt;
   }

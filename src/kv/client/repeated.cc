@@ -18,7 +18,8 @@ Message reply_to_repeated(Message bytes) {
     return together.encode();
   }
   const bool is_write = reply->kind == RequestKind::put || reply->kind == RequestKind::prepare;
-  const bool may_be_done = reply->answer == Answer::barred || reply->answer == Answer::unwritable;
+  const bool may_be_done =
+      reply->answer == Answer::barred || reply->answer == Answer::unwritable || reply->answer == Answer::too_few_copies;
   if (!is_write || !may_be_done) return bytes;
   return Reply{.kind = reply->kind, .answer = Answer::unknown}.encode();
 }

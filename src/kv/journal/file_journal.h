@@ -50,7 +50,11 @@ class FileJournal final : public Journal {
   bool sync() override;
   [[nodiscard]] bool takes() const override { return !is_full_ && takes_erasures(); }
   [[nodiscard]] bool takes_erasures() const override { return !is_stuck_ && !has_failed_; }
-  [[nodiscard]] JournalState state() const override;
+  [[nodiscard]] JournalState state() const;
+  [[nodiscard]] MemoryUse with_state(MemoryUse use) const override {
+    use.journal = state();
+    return use;
+  }
   bool step() override;
 
  private:

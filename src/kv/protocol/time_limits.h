@@ -67,7 +67,7 @@ inline constexpr Duration kSyncBeyondSilence = milliseconds(500);
 [[nodiscard]] constexpr Duration sync_timeout(Duration longest_silence) {
   return std::max(kSync, longest_silence + kSyncBeyondSilence);
 }
-/// Until it is asked whether the standby is dead: for each ShippingTimeouts::bytes_per_slice, and once more.
+/// Until it is asked whether the standby is dead: for each ShippingSettings::bytes_per_slice, and once more.
 inline constexpr Duration kSyncSlice = milliseconds(500);
 /// While nothing is shipped: for a look whether the standby follows, from one to the next, and at most where the
 /// standby does not answer.

@@ -10,13 +10,14 @@ namespace farside::kv {
 
 ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way,
                                  IsDead is_standby_dead, ReachAgain reach_again, const ReplicaRules& rules,
-                                 const ShippingTimeouts& timeouts)
+                                 const ShippingSettings& settings)
     : fabric_(fabric),
       channel_(channel),
       is_standby_dead_(std::move(is_standby_dead)),
       reach_again_(std::move(reach_again)),
       rules_(rules),
-      timeouts_(timeouts) {
+      settings_(settings),
+      degraded_since_(fabric.now()) {
   if (!way) return;
   way_ = *way;
   ring_ = ShippingRing::in(way->ring->bytes());
@@ -57,7 +58,7 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
 // Each part that gets through of a value that is larger than the ring has its own time. What is written again has not.
 bool ShippingJournal::sync() {
   if (standing_ == Standing::taught) return true;
-  const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
+  const auto timeout = [this] { return fabric_.in(std::max(settings_.sync, slice())); };
   std::uint64_t before = progress();
   Deadline deadline = timeout();
   for (Backoff<Duration> backoff(kFirstPause, kMaxPause); standing_ == Standing::full && !staged_.empty();) {
@@ -84,7 +85,7 @@ bool ShippingJournal::sync() {
 // In proportion to what may be under way: with too short a limit nothing is shipped over a slow network.
 Duration ShippingJournal::slice() const {
   const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
-  return timeouts_.slice * (1 + bytes / timeouts_.bytes_per_slice) * (1 << doublings_);
+  return settings_.slice * (1 + bytes / settings_.bytes_per_slice) * (1 << doublings_);
 }
 
 // Frames that were not flushed are written again, to the same places: so nothing is missing in between, and what may
@@ -182,16 +183,29 @@ bool ShippingJournal::step() {
 
 void ShippingJournal::look_at_the_standby() {
   const Result<std::uint64_t> taken =
-      channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
+      channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(settings_.look));
   if (taken.done()) between_looks_.reset();
   next_look_ = fabric_.in(between_looks_.next()).at;
   if (taken.done()) note_taken(taken.value);
 }
 
 void ShippingJournal::go_alone() {
+  if (standing() == Standing::full) degraded_since_ = fabric_.now();
   standing_ = Standing::alone;
   staged_ = {};
   copy_.reset();
+}
+
+MemoryUse ShippingJournal::with_state(MemoryUse use) const {
+  if (standing() == Standing::full) {
+    use.copies = Copies::both;
+    return use;
+  }
+  use.copies = standing_ == Standing::alone ? Copies::one : Copies::copying;
+  if (use.copies == Copies::copying) use.copied_permille = copy_ ? copy_->permille() : 1000;
+  const auto since = std::chrono::duration_cast<std::chrono::seconds>(fabric_.now() - degraded_since_);
+  use.degraded_s = static_cast<std::uint32_t>(since.count());
+  return use;
 }
 
 // ---- Teaching
@@ -208,7 +222,7 @@ void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t ep
   store_ = &store;
   epoch_ = epoch;
   retract_ = std::move(retract);
-  give_up_at_ = fabric_.in(timeouts_.sync).at;
+  give_up_at_ = fabric_.in(settings_.sync).at;
   next_lesson_ = fabric_.now();
   copy_.emplace(store, [this](StoreCopy::Part part, const Request& request, std::span<const TakenPlace> places) {
     stage(part == StoreCopy::Part::version ? ShippedPart::version : ShippedPart::change, places, {}, request.encode());
@@ -225,7 +239,7 @@ bool ShippingJournal::teach_on() {
   if (fabric_.now() < next_lesson_) return false;
   const bool is_on = ship_some();
   if (standing_ != Standing::taught) return false;
-  if (is_on || walks != 0) give_up_at_ = fabric_.in(timeouts_.sync).at;
+  if (is_on || walks != 0) give_up_at_ = fabric_.in(settings_.sync).at;
   const bool is_lost = fabric_.lost(way_.ring->peer());  // it is met again, by whatever process is there then
   if (is_lost || fabric_.now() >= give_up_at_ || staged_before > kMaxBehind) {
     go_alone();
@@ -239,11 +253,17 @@ bool ShippingJournal::teach_on() {
 // Returns whether anything got through. Attempts that do not leave clients most of the time.
 bool ShippingJournal::ship_some() {
   const std::uint64_t before = progress();
+  const std::uint64_t written_before = most_written_;
   const Time begin = fabric_.now();
-  const Deadline deadline{begin + timeouts_.lesson * (1 << doublings_)};
+  const Deadline deadline{begin + settings_.lesson * (1 << doublings_)};
   Came came = write_on(deadline);
   if (came == Came::on && standing_ == Standing::taught && !flush(deadline)) came = Came::nowhere;
-  if (came == Came::nowhere) next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
+  if (came == Came::nowhere) {
+    next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
+  } else if (settings_.bytes_per_second != 0) {  // time that was slept through is made up for
+    const double seconds = static_cast<double>(most_written_ - written_before) / settings_.bytes_per_second;
+    next_lesson_ = std::max(next_lesson_, begin + -kMadeUpFor) + Duration(static_cast<std::int64_t>(seconds * 1e9));
+  }
   return progress() != before;
 }
 

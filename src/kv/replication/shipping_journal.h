@@ -29,7 +29,11 @@
 
 namespace farside::kv {
 
-struct ShippingTimeouts {
+struct ShippingSettings {
+  /// 2: what a client is told to be done is in the standby's memory. 1: or there is no standby.
+  std::uint32_t min_copies = 1;
+  /// At which a standby is taught; 0: as fast as it goes.
+  std::uint64_t bytes_per_second = 0;
   /// Timeout of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host
   /// is known. No client is answered in that time.
   Duration sync = time_limits::kSync;
@@ -57,7 +61,7 @@ class ShippingJournal final : public Journal {
 
   /// The ring is new. What `way` names stays until there is another way. Without one it is alone.
   ShippingJournal(Fabric& fabric, Channel& channel, const std::optional<Way>& way, IsDead is_standby_dead,
-                  ReachAgain reach_again, const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
+                  ReachAgain reach_again, const ReplicaRules& rules = {}, const ShippingSettings& settings = {});
 
   /// The share that the standby has.
   enum class Standing : std::uint8_t {
@@ -77,6 +81,12 @@ class ShippingJournal final : public Journal {
   void append_gone(std::span<const GoneKey> keys) override;
   bool sync() override;
   [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
+  [[nodiscard]] bool has_enough_copies() const override {
+    return settings_.min_copies < 2 || standing() == Standing::full;
+  }
+  [[nodiscard]] MemoryUse with_state(MemoryUse use) const override;
+  /// Requires: it is alone. The server begins to serve: until then nothing was missing.
+  void begin_to_serve() { degraded_since_ = fabric_.now(); }
   bool step() override;
 
   /// A standby counts as full when the end of its copy has been flushed.
@@ -96,6 +106,8 @@ class ShippingJournal final : public Journal {
   /// More changes than that a standby that is taught does not catch up with.
   static constexpr std::uint64_t kMaxBehind = 4 * ShippedEntry::kMaxBytes;
   static constexpr int kRestsAfterLesson = 8;  ///< as long, when nothing got through
+  /// At the rate at which it is taught.
+  static constexpr Duration kMadeUpFor = std::chrono::milliseconds(20);
 
   /// The result of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
@@ -124,7 +136,7 @@ class ShippingJournal final : public Journal {
   const IsDead is_standby_dead_;
   const ReachAgain reach_again_;
   const ReplicaRules rules_;
-  const ShippingTimeouts timeouts_;
+  const ShippingSettings settings_;
   std::vector<std::byte> staged_;  ///< the log from `flushed_` on
   std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
   std::uint64_t written_ = 0;
@@ -134,6 +146,7 @@ class ShippingJournal final : public Journal {
   Duration reconnect_backoff_{};
   Standing standing_ = Standing::alone;
   bool standby_gave_up_ = false;
+  Time degraded_since_;  ///< if the standby is not full
   // For a standby that is taught.
   std::uint64_t full_from_ = 0;  ///< the place of the log behind the end of the copy
   const Store* store_ = nullptr;
@@ -143,7 +156,7 @@ class ShippingJournal final : public Journal {
   Time give_up_at_{};
   Time next_lesson_{};
   Time next_look_{};
-  Backoff<Duration> between_looks_{timeouts_.between_looks, time_limits::kMaxBetweenStandbyLooks};
+  Backoff<Duration> between_looks_{settings_.between_looks, time_limits::kMaxBetweenStandbyLooks};
 };
 
 }  // namespace farside::kv

@@ -54,6 +54,7 @@ std::string_view error_of(PutOutcome outcome) {
   switch (outcome) {
     case PutOutcome::full: return kOutOfMemory;
     case PutOutcome::unwritable: return kUnwritable;
+    case PutOutcome::too_few_copies: return kTooFewCopies;
     case PutOutcome::differs: return kContended;
     default: return kUnknown;
   }

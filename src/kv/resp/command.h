@@ -99,6 +99,7 @@ inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when u
 inline constexpr std::string_view kUnwritable =
     "MISCONF Errors writing to the journal: a node's disk is full or has failed, or its standby does not keep up; "
     "nothing was written. See farside status.";
+inline constexpr std::string_view kTooFewCopies = "NOREPLICAS Not enough good replicas to write.";
 inline constexpr std::string_view kNoAnswer = "ERR the store did not answer in time";
 inline constexpr std::string_view kServerLost = "ERR a server of the store is lost; see farside status";
 inline constexpr std::string_view kUnknown =

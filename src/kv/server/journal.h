@@ -27,8 +27,10 @@ class Journal {
   [[nodiscard]] virtual bool takes() const = 0;
   /// The same for changes that make room, or end a transaction: an amount of them is taken when others are not.
   [[nodiscard]] virtual bool takes_erasures() const { return takes(); }
-  /// The state of the disk, if this is on one.
-  [[nodiscard]] virtual JournalState state() const { return JournalState::none; }
+  /// False: what is kept has fewer copies than it must have. Then no client is told that a change is done.
+  [[nodiscard]] virtual bool has_enough_copies() const { return true; }
+  /// Returns `use` with the state of the disk, or of the copies.
+  [[nodiscard]] virtual MemoryUse with_state(MemoryUse use) const { return use; }
   /// Does what is due now and then, for a few milliseconds at most, when all that was appended is kept. True if there
   /// was anything to do.
   virtual bool step() = 0;

@@ -20,6 +20,7 @@ void LoggedStore::note(const Request& request) {
 }
 
 Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
+  if (lacks_copies(request)) return reply_to(request, {Answer::too_few_copies, {}});
   const bool takes_it = !is_refused(request) && has_room(request) && (!depends_on_unkept(request) || sync());
   return takes_it ? change(request, bytes) : reply_to(request, {Answer::unwritable, {}});
 }
@@ -29,6 +30,12 @@ bool LoggedStore::is_refused(const Request& request) const {
   if (refused_.empty() || request.kind != RequestKind::prepare || store_.has(request.timestamp)) return false;
   return std::ranges::any_of(request.servers,
                              [this](ServerNumber server) { return server < refused_.size() && refused_[server]; });
+}
+
+// The ends of what was prepared before are carried out: other servers wait for them.
+bool LoggedStore::lacks_copies(const Request& request) const {
+  const bool begins = request.kind == RequestKind::prepare || request.kind == RequestKind::put;
+  return begins && !has_enough_copies() && !store_.has(request.timestamp);
 }
 
 // A standby takes no more than its ring holds before a sync. While syncs fail each costs its timeout, so that only the
@@ -42,11 +49,7 @@ bool LoggedStore::takes(const Request& request) const {
   return std::ranges::all_of(request.writes, &Write::erase) && journal_->takes_erasures();
 }
 
-MemoryUse LoggedStore::use() const {
-  MemoryUse use = store_.use();
-  if (journal_ != nullptr) use.journal = journal_->state();
-  return use;
-}
+MemoryUse LoggedStore::use() const { return journal_ == nullptr ? store_.use() : journal_->with_state(store_.use()); }
 
 Reply LoggedStore::change(const Request& request, std::span<const std::byte> bytes) {
   Answered answered{Answer::done, {}};

@@ -46,6 +46,8 @@ class LoggedStore {
   /// From now on a transaction is not prepared that has part in one of these servers, by number: too much is prepared
   /// that waits for them. Such a prepare is answered `unwritable`.
   void refuse_prepares_with(std::vector<bool> servers) { refused_ = std::move(servers); }
+  /// False: what was changed may be kept, and is not to be acknowledged.
+  [[nodiscard]] bool has_enough_copies() const { return journal_ == nullptr || journal_->has_enough_copies(); }
   /// Does the journal's periodic work. True if there was anything to do.
   bool step();
 
@@ -59,6 +61,7 @@ class LoggedStore {
   [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
   [[nodiscard]] bool is_refused(const Request& request) const;
+  [[nodiscard]] bool lacks_copies(const Request& request) const;
   /// May sync.
   [[nodiscard]] bool has_room(const Request& request);
   [[nodiscard]] bool takes(const Request& request) const;

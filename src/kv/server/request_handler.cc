@@ -81,7 +81,7 @@ Message RequestHandler::answer_each(const Request& several) {
 
 void RequestHandler::keep(Inbox& inbox) {
   ring_bytes_ = inbox.ring_bytes();
-  const bool is_kept = changes_.sync();
+  const bool is_kept = changes_.sync() && changes_.has_enough_copies();
   if (!std::exchange(holds_, false)) return;
   inbox.release(
       [is_kept](Message reply) { return is_kept ? std::move(reply) : with_unknown_outcome(std::move(reply)); });

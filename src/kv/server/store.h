@@ -177,6 +177,7 @@ class Store {
   struct Walked {
     std::vector<KeptVersion> versions;
     std::uint64_t next;  ///< 0: that was all
+    std::uint64_t of;    ///< places of the index
   };
   [[nodiscard]] Walked walk(std::uint64_t cursor, std::size_t about) const;
   [[nodiscard]] std::vector<EndedTransactions> ended() const;

@@ -88,7 +88,10 @@ bool StoreCopy::go_on(std::size_t about) {
   const Store::Walked walked = store_.walk(cursor_, about);
   for (const KeptVersion& version : walked.versions) add_version(version);
   cursor_ = walked.next;
+  places_ = walked.of;
   return cursor_ != 0;
 }
+
+std::uint16_t StoreCopy::permille() const { return static_cast<std::uint16_t>(cursor_ * 1000 / places_); }
 
 }  // namespace farside::kv

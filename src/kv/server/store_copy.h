@@ -34,6 +34,8 @@ class StoreCopy {
   /// The versions of about so many keys. False: that was all, and then which keys and sessions are forgotten is known
   /// (Store::all_forgotten), some of which were gone before their turn came.
   bool go_on(std::size_t about);
+  /// Returns the share that go_on has been through, in thousandths.
+  [[nodiscard]] std::uint16_t permille() const;
 
  private:
   std::vector<KeptVersion> add_prepared();
@@ -43,6 +45,7 @@ class StoreCopy {
   const Store& store_;
   const Take take_;
   std::uint64_t cursor_ = 0;  // of the index
+  std::uint64_t places_ = 1;  // of it
 };
 
 }  // namespace farside::kv

@@ -40,7 +40,7 @@ KeptVersion Store::State::kept(const KeyId& key, const IndexWord& cell, const Fo
 Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
   constexpr std::uint64_t kMaxBuckets = 8192;
   constexpr std::uint64_t kMaxBytes = 256U << 10U;
-  Walked walked{{}, cursor};
+  Walked walked{{}, cursor, state_->index.buckets()};
   const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMaxBuckets);
   std::uint64_t bytes = 0;
   for (std::size_t seen = 0; walked.next < end && seen < about && bytes < kMaxBytes;) {

@@ -44,7 +44,7 @@ std::unique_ptr<Journal> PartitionServer::begin(const SoleServer& role) {
 
 std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
   auto shipping = std::make_unique<ShippingJournal>(fabric_, channel_, role.standby, role.is_standby_dead,
-                                                    role.reach_again, settings_.replica_rules, role.timeouts);
+                                                    role.reach_again, settings_.replica_rules, role.shipping);
   shipping_ = shipping.get();
   standing_ = shipping->standing();
   primary_ = role;
@@ -72,8 +72,10 @@ EpochWords& PartitionServer::epoch_words() {
 
 bool PartitionServer::follow_primary() {
   const bool had_given_up = standby_->has_given_up();
+  const bool did_serve = standby_->serves();
   was_busy_ = standby_->step();
   if (standby_->has_given_up() && !had_given_up) note_given_up_(standby_->flaw());
+  if (standby_->serves() && !did_serve) shipping_->begin_to_serve();
   return was_busy_;
 }
 

@@ -41,7 +41,7 @@ struct PrimaryServer {
   /// Asked now and then while it is alone: another standby, which has nothing. Does not wait.
   std::function<std::optional<ShippingJournal::Way>()> find_another{};
   ShippingJournal::RetractAlone retract_alone{};
-  ShippingTimeouts timeouts{};
+  ShippingSettings shipping{};
 };
 
 /// The server that follows the primary until that is dead, and serves then, alone at first.

@@ -105,7 +105,9 @@ PrimaryServer Service::serve_alone() {
       .note_standing = [this](ShippingJournal::Standing standing, bool gave_up) { note_standing(standing, gave_up); },
       .find_another = [this] { return find_another_standby(); },
       .retract_alone = [this] { return retract_alone(); },
-      .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
+      .shipping = {.min_copies = options_.replica.min_copies,
+                   .bytes_per_second = options_.replica.copy_bytes_per_second,
+                   .sync = time_limits::sync_timeout(options_.longest_silence)}};
 }
 
 std::string Service::other_address() const {

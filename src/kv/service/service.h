@@ -40,6 +40,8 @@ struct ReplicaOptions {
   /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that had that seat of a partition in that
   /// incarnation.
   std::function<bool(ServerNumber partition, unsigned seat, std::uint16_t incarnation)> is_dead{};
+  std::uint32_t min_copies = 1;                             ///< ShippingSettings::min_copies
+  std::uint64_t copy_bytes_per_second = 0;                  ///< ShippingSettings::bytes_per_second
   std::uint64_t ring_bytes = 8U << 20U;                     ///< of what changes are shipped through
   std::chrono::milliseconds limit = time_limits::kStandby;  ///< for the standby to come, which the primary waits for
 };

@@ -27,12 +27,14 @@ struct PoolOptions {
   team::Rank first_rank = 0;
   team::Rank all_nodes = 1;  ///< on all machines
   cache::CacheOptions cache;
-  std::uint64_t kv_bytes = 0;   ///< of each node, for keys and values; 0: none
-  std::uint32_t kv_copies = 1;  ///< of all keys and values, each on a node of its own: 1 or 2
-  std::string kv_dir;           ///< where their journals are; empty: there are none
-  std::string kv_sync;          ///< always, everysec or no
-  std::uint64_t far_bytes = 0;  ///< that each node lends; 0: none
-  std::string metrics;          ///< where node 0 would serve them, the others as many ports above; empty: nowhere
+  std::uint64_t kv_bytes = 0;       ///< of each node, for keys and values; 0: none
+  std::uint32_t kv_copies = 1;      ///< of all keys and values, each on a node of its own: 1 or 2
+  std::uint32_t kv_min_copies = 1;  ///< with fewer a write is refused
+  std::uint64_t kv_copy_rate = 0;   ///< at which a copy is made again, in bytes per second; 0: as fast as it goes
+  std::string kv_dir;               ///< where their journals are; empty: there are none
+  std::string kv_sync;              ///< always, everysec or no
+  std::uint64_t far_bytes = 0;      ///< that each node lends; 0: none
+  std::string metrics;              ///< where node 0 would serve them, the others as many ports above; empty: nowhere
   // A pool on several machines only: at most one of the two says where the nodes meet, as "host:port".
   std::string listen;            ///< on the first machine
   std::string join;              ///< on the others

@@ -15,9 +15,14 @@ constexpr std::size_t kChosen = 3;  // the first word of node_command that the u
 // The options that are the same on every machine.
 std::vector<std::string> common_options(const PoolOptions& options) {
   const cache::CacheOptions& cache = options.cache;
-  return {"--cache=" + std::to_string(cache.cache_bytes), "--block=" + std::to_string(cache.block_bytes),
-          "--groups=" + std::to_string(cache.groups),     "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
-          "--kv=" + std::to_string(options.kv_bytes),     "--kv-copies=" + std::to_string(options.kv_copies),
+  return {"--cache=" + std::to_string(cache.cache_bytes),
+          "--block=" + std::to_string(cache.block_bytes),
+          "--groups=" + std::to_string(cache.groups),
+          "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
+          "--kv=" + std::to_string(options.kv_bytes),
+          "--kv-copies=" + std::to_string(options.kv_copies),
+          "--kv-min-copies=" + std::to_string(options.kv_min_copies),
+          "--kv-copy-rate=" + std::to_string(options.kv_copy_rate),
           "--far=" + std::to_string(options.far_bytes)};
 }
 

@@ -68,6 +68,7 @@ class AKvStandby : public testing::Test {
       return (*dead_).at(seat * kServers + partition).load();
     };
     options.replica.ring_bytes = 64U << 10U;
+    options.replica.min_copies = min_copies_;
     options.listen = {addresses(options.replica.seat == 1 ? "-standby" : "").at(options.self)};
     Service service(options, secret_);
     up_->fetch_add(1);
@@ -123,6 +124,7 @@ class AKvStandby : public testing::Test {
 
   bool standby_is_small_ = false;  ///< that of `lost`
   bool keeps_logs_ = false;        ///< each server, in a file
+  std::uint32_t min_copies_ = 1;
   TemporaryDirectory directory_;
   net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
   const Shared<std::atomic<int>> busy_;                       // clients
@@ -198,6 +200,37 @@ TEST_F(AKvStandby, IsNotNeededOnceItIsDead) {
     expect_both(*session, "after");
     ServiceClient another = connect();
     expect_both(*open(another, ReadWay::cells), "after");
+  });
+  await_stage(1);
+  const unsigned standby = kServers + lost();
+  fleet_->signal(standby, SIGKILL);
+  declare_dead(standby);
+  *stage_ = 2;
+  for (unsigned member = 0; member < kSeats + 1; ++member) {
+    EXPECT_EQ(fleet_->wait(member), member == standby ? SIGKILL : 0) << "member " << member;
+  }
+}
+
+// Reads go on, and a put that needs the other server alone.
+TEST_F(AKvStandby, IsRequiredForWritesWhereTwoCopiesAre) {
+  min_copies_ = 2;
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    ASSERT_EQ(put_both(*session, "before"), PutOutcome::done);
+    *stage_ = 1;
+    await_stage(2);
+    const auto put_at_lost = [&] { return session->put(kKeys[0], "after"); };
+    // The first ones may find the loss on their way: then they are not acknowledged.
+    EXPECT_TRUE(eventually([&] { return put_at_lost() == PutOutcome::too_few_copies; }));
+    EXPECT_EQ(put_both(*session, "both"), PutOutcome::too_few_copies);
+    EXPECT_EQ(session->erase(kKeys[0]), PutOutcome::too_few_copies);
+    EXPECT_EQ(session->put(kKeys[1], "the other"), PutOutcome::done);
+    EXPECT_EQ(session->get(kKeys[1]).value.value, "the other");
+    const auto use = session->use();
+    ASSERT_TRUE(use.done());
+    EXPECT_EQ(use.value.at(lost()).copies, Copies::one);
+    EXPECT_EQ(use.value.at(1 - lost()).copies, Copies::both);
   });
   await_stage(1);
   const unsigned standby = kServers + lost();

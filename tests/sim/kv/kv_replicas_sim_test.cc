@@ -208,6 +208,14 @@ void healing(KvScenario& scenario) {
   scenario.then = KvScenario::Then::dies_when_full;
 }
 
+/// And no put is done while there is one copy.
+void healing_before_writes(KvScenario& scenario) {
+  healing(scenario);
+  scenario.rounds = 200;
+  scenario.shipping.min_copies = 2;
+  scenario.then = KvScenario::Then::none;
+}
+
 /// And the primary is only slow, and goes on.
 void healing_until_suspected(KvScenario& scenario) {
   healing(scenario);
@@ -333,6 +341,18 @@ TEST(KvReplicasSim, AreMadeAgainByAStandbyThatWasPromoted) {
   EXPECT_GE(expect_taught_as(healing_after_a_move), 0.5);
   EXPECT_GE(expect_taught_as(healing_after_a_suspicion), 0.5);
   EXPECT_GE(expect_taught_as(healing_apart), 0.5);
+}
+TEST(KvReplicasSim, RefuseWritesUntilThereAreEnoughAgain) {
+  std::uint64_t written_again = 0;
+  const auto run = [&](std::uint64_t seed, FaultCount& count) {
+    KvRun kv(seed, drawn_as(healing_before_writes, seed));
+    kv.world().count_faults(count);
+    const auto found = kv.run();
+    if (kv.was_written_again()) ++written_again;
+    return found;
+  };
+  expect_kept(kSeeds / 3, run, {});
+  EXPECT_GE(written_again, seed_window(kSeeds / 3).count / 4);
 }
 TEST(KvReplicasSim, AreNotServedBeforeTheyAreWhole) { expect_kept_as(healing_too_late, kSeeds / 10); }
 TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kSeeds / 15); }

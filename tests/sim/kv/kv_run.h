@@ -28,6 +28,9 @@ class KvRun {
     for (std::size_t key = 0; key < scenario.keys; ++key) keys_.push_back("key " + std::to_string(key));
   }
 
+  /// A put was refused for want of copies, and a later one was done.
+  [[nodiscard]] bool was_written_again() const { return was_written_again_; }
+
   /// What went wrong.
   std::optional<std::string> run() {
     const auto work = [this](Client& client) {
@@ -146,7 +149,12 @@ class KvRun {
     if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unknown) fail("a put was not answered");
     if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unwritable) fail("a put was refused for no reason");
     for (std::size_t i = 0; i < did.written.size(); ++i) note_value(did.written[i].key, did.version, plan.values[i]);
+    if (put.outcome == kv::PutOutcome::too_few_copies) {
+      was_refused_ = true;
+      if (scenario_.shipping.min_copies == 1) fail("a put was refused although one copy is enough");
+    }
     if (put.outcome == kv::PutOutcome::done) {
+      was_written_again_ = was_written_again_ || was_refused_;
       for (const Written& each : did.written) returned_[each.key] = std::max(returned_[each.key], did.version);
     }
     diary.done.push_back(std::move(did));
@@ -374,6 +382,8 @@ class KvRun {
   std::uint64_t value_ = 0;
   std::uint64_t line_ = 0;
   std::uint64_t late_puts_ = 0;
+  bool was_refused_ = false;
+  bool was_written_again_ = false;
   std::optional<std::string> violation_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -135,6 +136,46 @@ TEST(KvShipping, GoesOnWhenAFrameWasTakenBeforeItsLastByteWasWritten) {
 }
 
 TEST(KvShipping, HasMoreAndMoreTimeOnASlowNetwork) { EXPECT_EQ(attempts_to_ship(7 * kMebibyte, kMebibyte), 2); }
+
+// A mebibyte at a quarter of a mebibyte in a second. What the store counts begins with the loss, not with the copy.
+TEST(KvShipping, TeachesAStandbyAtTheRateThatIsSet) {
+  World world(1, 2, Network{});
+  world.on(0, [&] {
+    Fabric& fabric = world.fabric(0);
+    const auto memory = world.fabric(1).create_region("ring", 8 * kMebibyte);
+    const auto ring = fabric.attach(1, memory->handle());
+    const auto stores_memory = fabric.create_region("store", 4 * kMebibyte);
+    const auto channel = fabric.open_channel();
+    kv::Store store(fabric, *channel, *stores_memory, {.bytes = 4 * kMebibyte});
+    const std::string value(64U << 10U, 'v');
+    for (std::uint64_t key = 0; key < 16; ++key) {
+      const std::string name = std::to_string(key);
+      const std::vector<kv::Write> writes{{name, value}};
+      ASSERT_EQ(store.put({key + 1, 1}, writes, {}).answer, kv::Answer::done);
+    }
+    kv::ShippingJournal journal(
+        fabric, *channel, {}, [] { return false; }, [] { return std::nullopt; }, {},
+        {.min_copies = 2, .bytes_per_second = kMebibyte / 4});
+    EXPECT_FALSE(journal.has_enough_copies());
+    fabric.sleep(seconds(10));
+    const Time begin = fabric.now();
+    journal.teach({ring.get()}, store, 0, [] { return true; });
+    while (journal.standing() == kv::ShippingJournal::Standing::taught) {
+      const kv::MemoryUse use = journal.with_state({});
+      EXPECT_EQ(use.copies, kv::Copies::copying);
+      EXPECT_EQ(use.degraded_s, static_cast<std::uint32_t>((fabric.now() - begin) / seconds(1)) + 10);
+      (void)journal.step();
+      fabric.sleep(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(journal.standing(), kv::ShippingJournal::Standing::full);
+    EXPECT_TRUE(journal.has_enough_copies());
+    EXPECT_EQ(journal.with_state({}).copies, kv::Copies::both);
+    const Duration took = fabric.now() - begin;
+    EXPECT_GE(took, seconds(3));  // the last quarter is shipped with the end
+    EXPECT_LE(took, seconds(5));
+  });
+  EXPECT_TRUE(world.run(std::chrono::hours(1)));
+}
 
 }  // namespace
 }  // namespace farside::sim

@@ -55,7 +55,7 @@ struct KvScenario {
   bool is_apart = false;
   Duration apart = std::chrono::milliseconds(8);
   std::uint64_t ring_bytes = 4096;
-  kv::ShippingTimeouts shipping{};  ///< may be shorter than stops, as may the following
+  kv::ShippingSettings shipping{};  ///< may be shorter than stops, as may the following
   kv::TellingTimeouts telling{};
   kv::ReplyTimeouts replies{};
   Duration first_slice = kv::Homes::kFirstSlice;
