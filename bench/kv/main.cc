@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "bench/harness/entrant.h"
 #include "bench/harness/program.h"
 #include "bench/harness/race.h"
+#include "bench/kv/faults.h"
 #include "bench/kv/figures.h"
 #include "plot/plot.h"
 
@@ -353,10 +355,21 @@ void measure(const Options& options, Report& report) {
   }
 }
 
+void measure_with_faults(const Options& options, Report& report) {
+  for (const Fabric* fabric : {&direct(), &over_tcp()}) measure_faults(*fabric, options, report);
+}
+
 }  // namespace
 }  // namespace farside::bench
 
 int main(int argc, char** argv) {
-  return farside::bench::run_program(argc, argv, "kv", "read-atomic transactions beside two-phase locking and Redis",
-                                     farside::bench::measure);
+  using farside::bench::run_program;
+  if (argc > 1 && std::string_view(argv[1]) == "--faults") {
+    return run_program(argc - 1, argv + 1, "kv --faults", "a store with two copies while nodes are killed",
+                       farside::bench::measure_with_faults);
+  }
+  return run_program(argc, argv, "kv",
+                     "read-atomic transactions beside two-phase locking and Redis; with --faults first, a store with "
+                     "two copies while nodes are killed",
+                     farside::bench::measure);
 }

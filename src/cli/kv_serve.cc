@@ -64,8 +64,12 @@ void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) 
 }
 
 void add_healing(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
-  page.begin("farside_kv_degraded_seconds", Kind::gauge,
-             "For how long a server's keys have had one copy where there should be two; 0: there are two.");
+  page.begin("farside_kv_degraded", Kind::gauge, "Whether a server's keys have one copy where there should be two.");
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    if (servers[server].copies == kv::Copies::single) continue;
+    page.add(fmt::format("server=\"{}\"", server), servers[server].copies == kv::Copies::both ? 0 : 1);
+  }
+  page.begin("farside_kv_degraded_seconds", Kind::gauge, "For how long they have, in whole seconds.");
   for (std::size_t server = 0; server < servers.size(); ++server) {
     if (servers[server].copies == kv::Copies::single) continue;
     page.add(fmt::format("server=\"{}\"", server), servers[server].degraded_s);

@@ -36,6 +36,7 @@ KvStatus ask_kv() {
     auto servers = client.open_session(options)->use();
     if (!servers.done()) status.failure = "a server does not answer";
     status.servers = std::move(servers.value);
+    status.copies = client.copies();  // not before: a copy may be made again in between
   } catch (const Error& error) {
     status.failure = error.what();
   }
@@ -69,7 +70,7 @@ void add_copies(const std::string& server, std::uint32_t answering, const kv::Me
   if (use.copies == kv::Copies::copying) {
     problems.push_back(since + "another is being made (" + std::to_string(use.copied_permille / 10) + " %)");
   } else if (use.copies == kv::Copies::one) {
-    problems.push_back(since + "another is made on the node that has died, once it is back");
+    problems.push_back(since + "another is made once the node for it is up");
   } else if (answering < 2) {
     problems.push_back(server + ": one of its two copies does not answer");
   }

@@ -127,6 +127,7 @@ nlohmann::ordered_json kv_json(const node::PoolStatus& pool, const KvStatus& kv)
     if (use.journal != kv::JournalState::none) servers.back()["journal"] = journal_text(use.journal);
     if (pool.record.kv_copies > 1) {
       servers.back()["copies"] = kv.copies[servers.size() - 1];
+      servers.back()["degraded"] = use.copies != kv::Copies::both;
       servers.back()["degraded_seconds"] = use.degraded_s;
       if (use.copies == kv::Copies::copying) servers.back()["copied_permille"] = use.copied_permille;
     }

@@ -18,5 +18,13 @@ TEST(BenchKv, QuickRunMeasuresEveryFigure) {
   for (const nlohmann::json& row : document["results"]) EXPECT_TRUE(row["unit"] != "1/s" || row["median"] > 0) << row;
 }
 
+TEST(BenchKv, QuickRunWithFaultsLosesNothing) {
+  const nlohmann::json document = quick_run("kv --faults");
+  EXPECT_THAT(names(document),
+              testing::IsSupersetOf({"direct, a node killed: longest get", "direct, a node killed: longest put",
+                                     "direct, a node killed: until there are two copies again",
+                                     "direct, a put with two copies", "ucx/TCP, a node killed: longest put"}));
+}
+
 }  // namespace
 }  // namespace farside::bench

@@ -11,11 +11,12 @@ namespace farside::kv {
 
 namespace {
 
-/// The transaction is committed there now, or was and is forgotten, or that server has no part in it.
+/// The transaction is committed there now (with `too_few_copies`: as surely as anything is that the server has), or was
+/// and is forgotten, or that server has no part in it.
 bool is_ended(const Message& reply_to_commit) {
   const auto reply = Reply::decode(reply_to_commit);
-  return reply &&
-         (reply->answer == Answer::done || reply->answer == Answer::barred || reply->answer == Answer::unknown);
+  return reply && (reply->answer == Answer::done || reply->answer == Answer::too_few_copies ||
+                   reply->answer == Answer::barred || reply->answer == Answer::unknown);
 }
 
 }  // namespace

@@ -19,8 +19,10 @@ enum class Answer : std::uint8_t {
   /// The server cannot keep it at the moment, or never again; nothing was changed. Of a commit: it may be seen, and is
   /// to be repeated.
   unwritable,
-  too_few_copies,  ///< the server has fewer copies than it must have; nothing was changed
-  refused,         ///< by the server, not by its store: the request makes no sense, or its reply would be too large
+  /// The server has fewer copies than it must have; nothing was changed. Of a commit: it is made there, and is not to
+  /// be acknowledged.
+  too_few_copies,
+  refused,  ///< by the server, not by its store: the request makes no sense, or its reply would be too large
 };
 
 struct [[nodiscard]] Answered {

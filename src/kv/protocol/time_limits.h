@@ -74,6 +74,8 @@ inline constexpr Duration kSyncSlice = milliseconds(500);
 inline constexpr Duration kStandbyLook = milliseconds(50);
 inline constexpr Duration kBetweenStandbyLooks = milliseconds(100);
 inline constexpr Duration kMaxBetweenStandbyLooks = seconds(32);
+/// Between two looks for a process that has nothing and may be made the standby of a server that is alone.
+inline constexpr Duration kBetweenSeeks = milliseconds(100);
 /// For shipping some of a copy to a standby that has nothing yet.
 inline constexpr Duration kLesson = milliseconds(20);
 /// For another connection to a standby after the first one broke, ...
@@ -110,6 +112,8 @@ inline constexpr seconds kContention{10};
 /// A call that keeps other clients of its thread waiting for so long gets a thread of its own.
 inline constexpr milliseconds kLongCall{50};
 inline constexpr milliseconds kBetweenGlances{20};
+/// Between two attempts of a session to reach another server of a partition: at first, and kBetweenOpenings at most.
+inline constexpr milliseconds kFirstBetweenRenewals{50};
 /// Between two attempts to open a session, or to open a lost one anew.
 inline constexpr seconds kBetweenOpenings{1};
 

@@ -48,10 +48,9 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
     ShippedFrameHead head{position, static_cast<std::uint32_t>(piece.size()),
                           static_cast<std::uint32_t>(entry.size() - done), 0};
     head.checksum = checksum_of(head, piece.data());
-    const std::size_t at = staged_.size();
-    staged_.resize(at + ShippedFrameHead::frame_bytes(piece.size()));
-    std::memcpy(&staged_[at], &head, sizeof head);
-    std::memcpy(&staged_[at + sizeof head], piece.data(), piece.size());
+    const std::span frame = staged_.append(ShippedFrameHead::frame_bytes(piece.size()));
+    std::memcpy(frame.data(), &head, sizeof head);
+    std::memcpy(&frame[sizeof head], piece.data(), piece.size());
   }
 }
 
@@ -114,7 +113,7 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
   const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_), most});
   std::uint64_t taken = 0;
   Batch batch(channel_);
-  batch.write(way_.ring->span(ring_.offset(written_), bytes), {&staged_[written_ - flushed_], bytes});
+  batch.write(way_.ring->span(ring_.offset(written_), bytes), {&staged_.span()[written_ - flushed_], bytes});
   batch.read(LocalSpan(taken), way_.ring->span(ShippingRing::kTaken, sizeof taken));
   const Outcome written = batch.wait(deadline);
   if (written != Outcome::done) {
@@ -138,7 +137,7 @@ bool ShippingJournal::flush(Deadline deadline) {
   }
   doublings_ = 0;
   reconnect_backoff_ = {};
-  staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
+  staged_.drop_front(written_ - flushed_);
   flushed_ = written_;
   return true;
 }
@@ -202,7 +201,7 @@ MemoryUse ShippingJournal::with_state(MemoryUse use) const {
     return use;
   }
   use.copies = standing_ == Standing::alone ? Copies::one : Copies::copying;
-  if (use.copies == Copies::copying) use.copied_permille = copy_ ? copy_->permille() : 1000;
+  if (use.copies == Copies::copying) use.copied_permille = std::min<std::uint16_t>(copy_ ? copy_->permille() : 999, 999);
   const auto since = std::chrono::duration_cast<std::chrono::seconds>(fabric_.now() - degraded_since_);
   use.degraded_s = static_cast<std::uint32_t>(since.count());
   return use;
@@ -236,12 +235,16 @@ bool ShippingJournal::teach_on() {
   for (; copy_ && walks < kWalksAtOnce && staged_.size() < kMaxCopiedAhead; ++walks) {
     if (!copy_->go_on(kCopiedAtOnce)) copy_.reset();
   }
+  const bool is_lost = fabric_.lost(way_.ring->peer());  // it is met again, by whatever process is there then
+  if (is_lost || staged_before > kMaxBehind) {
+    go_alone();
+    return false;
+  }
   if (fabric_.now() < next_lesson_) return false;
   const bool is_on = ship_some();
   if (standing_ != Standing::taught) return false;
-  if (is_on || walks != 0) give_up_at_ = fabric_.in(settings_.sync).at;
-  const bool is_lost = fabric_.lost(way_.ring->peer());  // it is met again, by whatever process is there then
-  if (is_lost || fabric_.now() >= give_up_at_ || staged_before > kMaxBehind) {
+  if (is_on || walks != 0) give_up_at_ = std::max(fabric_.now(), next_lesson_) + settings_.sync;
+  if (fabric_.now() >= give_up_at_) {
     go_alone();
     return false;
   }
@@ -253,7 +256,7 @@ bool ShippingJournal::teach_on() {
 // Returns whether anything got through. Attempts that do not leave clients most of the time.
 bool ShippingJournal::ship_some() {
   const std::uint64_t before = progress();
-  const std::uint64_t written_before = most_written_;
+  const std::uint64_t written_before = written_;
   const Time begin = fabric_.now();
   const Deadline deadline{begin + settings_.lesson * (1 << doublings_)};
   Came came = write_on(deadline);
@@ -261,7 +264,7 @@ bool ShippingJournal::ship_some() {
   if (came == Came::nowhere) {
     next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
   } else if (settings_.bytes_per_second != 0) {  // time that was slept through is made up for
-    const double seconds = static_cast<double>(most_written_ - written_before) / settings_.bytes_per_second;
+    const double seconds = static_cast<double>(written_ - written_before) / settings_.bytes_per_second;
     next_lesson_ = std::max(next_lesson_, begin + -kMadeUpFor) + Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
   return progress() != before;

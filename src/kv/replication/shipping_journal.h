@@ -24,6 +24,7 @@
 #include "kv/protocol/time_limits.h"
 #include "kv/replication/shipped_entry.h"
 #include "kv/replication/shipping_ring.h"
+#include "kv/replication/staged_bytes.h"
 #include "kv/server/journal.h"
 #include "kv/server/store_copy.h"
 
@@ -137,8 +138,8 @@ class ShippingJournal final : public Journal {
   const ReachAgain reach_again_;
   const ReplicaRules rules_;
   const ShippingSettings settings_;
-  std::vector<std::byte> staged_;  ///< the log from `flushed_` on
-  std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
+  StagedBytes staged_;         ///< the log from `flushed_` on
+  std::uint64_t flushed_ = 0;  ///< up to there the log is in the standby's memory, and no WRITE of it is under way
   std::uint64_t written_ = 0;
   std::uint64_t most_written_ = 0;
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more

@@ -31,20 +31,39 @@ Message encode_together(const std::vector<Message>& replies) {
   return reply.encode();
 }
 
-/// Returns the reply in place of one whose effect could not be kept. Refusals, and replies to reads, are sent as they
-/// are.
-Message with_unknown_outcome(Message bytes) {
+/// Of a change that is made and could not be kept. None: the reply is sent as it is.
+std::optional<Answer> answer_of_unkept(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::get:
+    case RequestKind::scan:
+    case RequestKind::use: return std::nullopt;
+    case RequestKind::commit: return Answer::unwritable;
+    default: return Answer::unknown;
+  }
+}
+
+/// Of a change that is made, with fewer copies than it must have. An end that others ask for may be known: the loss of
+/// this server takes its whole partition with it.
+std::optional<Answer> answer_with_too_few_copies(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::put:
+    case RequestKind::prepare: return Answer::unknown;
+    case RequestKind::commit: return Answer::too_few_copies;
+    default: return std::nullopt;
+  }
+}
+
+/// Returns the reply, or in place of one that says done another answer of that kind. Refusals are sent as they are.
+template <class AnswerOf>
+Message revised(Message bytes, const AnswerOf& answer_of) {
   const Reply reply = Reply::decode(bytes).value();
   if (reply.kind == RequestKind::several) {
-    std::vector<Message> unknown;
-    for (const MessageView part : reply.parts) unknown.push_back(with_unknown_outcome({part.begin(), part.end()}));
-    return encode_together(unknown);
+    std::vector<Message> parts;
+    for (const MessageView part : reply.parts) parts.push_back(revised({part.begin(), part.end()}, answer_of));
+    return encode_together(parts);
   }
-  const bool is_read =
-      reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
-  if (is_read || reply.answer != Answer::done) return bytes;
-  return Reply{.kind = reply.kind, .answer = reply.kind == RequestKind::commit ? Answer::unwritable : Answer::unknown}
-      .encode();
+  const auto answer = reply.answer == Answer::done ? answer_of(reply.kind) : std::nullopt;
+  return answer ? Reply{.kind = reply.kind, .answer = *answer}.encode() : bytes;
 }
 
 }  // namespace
@@ -65,7 +84,13 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
 
 Reply RequestHandler::change(const Request& request, std::span<const std::byte> bytes) {
   changes_.note(request);
-  return changes_.carry_out(request, bytes);
+  Reply reply = changes_.carry_out(request, bytes);
+  // Also of one that was made before, which is not held.
+  const bool may_be_said = reply.answer != Answer::done || changes_.has_enough_copies();
+  if (const auto answer = may_be_said ? std::nullopt : answer_with_too_few_copies(request.kind)) {
+    reply = {.kind = request.kind, .answer = *answer};
+  }
+  return reply;
 }
 
 // Changes alone: their replies are short.
@@ -81,10 +106,13 @@ Message RequestHandler::answer_each(const Request& several) {
 
 void RequestHandler::keep(Inbox& inbox) {
   ring_bytes_ = inbox.ring_bytes();
-  const bool is_kept = changes_.sync() && changes_.has_enough_copies();
+  const bool is_kept = changes_.sync();
   if (!std::exchange(holds_, false)) return;
-  inbox.release(
-      [is_kept](Message reply) { return is_kept ? std::move(reply) : with_unknown_outcome(std::move(reply)); });
+  const bool may_be_said = is_kept && changes_.has_enough_copies();
+  inbox.release([=](Message reply) {
+    if (may_be_said) return reply;
+    return revised(std::move(reply), is_kept ? answer_with_too_few_copies : answer_of_unkept);
+  });
 }
 
 // There may be millions of keys, of candidates, and of versions of one key. So each key is looked for once.

@@ -125,7 +125,6 @@ RenewedLink ServiceClient::renew_for_session(ServerNumber partition, unsigned se
   if (is_wanted()) return {link};
   const auto now = SetupClock::now();
   if (now < linked.next_try) return {};
-  linked.next_try = now + time_limits::kBetweenOpenings;
   if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
   try {
     if (link != nullptr && !link->lost()) link->mark_lost();  // the primary names another process
@@ -134,7 +133,12 @@ RenewedLink ServiceClient::renew_for_session(ServerNumber partition, unsigned se
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  return {is_wanted() ? link : nullptr};
+  if (is_wanted()) {  // nodes may die one soon after the other: each is met at once
+    linked.between_tries.reset();
+    return {link};
+  }
+  linked.next_try = SetupClock::now() + linked.between_tries.next();
+  return {};
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {

@@ -14,7 +14,9 @@
 #include "farside/fabric/fabric.h"
 #include "farside/kv/client.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/service/session_links.h"
 #include "net/event_loop.h"
 #include "service/addresses.h"
@@ -51,7 +53,8 @@ class ServiceClient {
   struct Linked {
     std::array<std::shared_ptr<ServerLink>, 2> seats;
     std::unique_ptr<Channel> channel;        ///< for what is READ of them between sessions; made when it is needed
-    net::SetupClock::time_point next_try{};  ///< of a session, to renew one
+    net::SetupClock::time_point next_try{};  ///< of a session, to renew one: after attempts that failed
+    Backoff<net::SetupClock::duration> between_tries{time_limits::kFirstBetweenRenewals, time_limits::kBetweenOpenings};
   };
   /// `linked` is the partition's; no other thread uses it meanwhile.
   [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, net::SetupClock::time_point until,

@@ -43,7 +43,7 @@ void StandbySeeker::seek_when_wanted(const std::stop_token& stop) {
     if (found) {
       found_ = std::move(found);
     } else {
-      (void)changed_.wait_for(lock, stop, time_limits::kBetweenOpenings, [] { return false; });
+      (void)changed_.wait_for(lock, stop, time_limits::kBetweenSeeks, [] { return false; });
     }
   }
 }

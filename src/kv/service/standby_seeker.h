@@ -32,7 +32,7 @@ class StandbySeeker {
   StandbySeeker(Fabric& fabric, const net::Secret& secret, std::function<std::string()> address, Welcome self,
                 IsDead is_dead);
 
-  /// Returns the one that was found since the last call, once. None: it is sought, at once and then every second. The
+  /// Returns the one that was found since the last call, once. None: it is sought, at once and then every 100 ms. The
   /// former's access is no concern any more, and the fabric counts it as lost.
   [[nodiscard]] std::optional<Found> find();
 
