@@ -148,7 +148,8 @@ struct Exchanged {
 };
 
 template <class Reply>
-Exchanged exchange(const node_socket::Request& request, int file, Reply& reply, int (&descriptors)[2], Duration longest) {
+Exchanged exchange(const node_socket::Request& request, int file, Reply& reply, int (&descriptors)[2],
+                   Duration longest) {
   const TimeLimit limit(longest);
   const Connection connection = take(limit);
   if (connection.fd < 0) return {connection.fd, note_loss(connection.fd)};

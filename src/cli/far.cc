@@ -206,7 +206,8 @@ void add_far(CLI::App& app, Action& chosen) {
       ->type_name("PROGRAM [ARGUMENT...]");
   command->footer(
       "The program is not changed. What it and those that it starts allocate, and its large static arrays, lie in the\n"
-      "memory of a pool (farside up --far SIZE); what was used last is here. docs/far_programs.md says what is not far.\n"
+      "memory of a pool (farside up --far SIZE); what was used last is here. docs/far_programs.md says what is not "
+      "far.\n"
       "Exits with the program's code (128 + n when signal n killed it; 127 when there is no such program, 126 when it\n"
       "cannot be executed; 125 when farside refuses), and ends what the program left running.\n\n"
       "Example:\n  farside far --local 2G --stats -- sort -S 8G numbers");

@@ -1,4 +1,5 @@
-// The plugin that nbdkit loads: `nbdkit farside size=4G` serves far memory of the pool as a block device (docs/far_device.md).
+// The plugin that nbdkit loads: `nbdkit farside size=4G` serves far memory of the pool as a block device
+// (docs/far_device.md).
 #include <exception>
 #include <filesystem>
 #include <memory>

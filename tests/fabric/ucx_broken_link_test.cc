@@ -218,7 +218,8 @@ TEST(UcxBrokenLink, SignalsLeaveTheReportToTheFlush) {
     const std::vector<PeerId> of_two_words{1, 1};
     EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, default_deadline()),
                 testing::Each(Outcome::timed_out));
-    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, default_deadline()), testing::Each(Outcome::done));
+    EXPECT_THAT(pair.node.channel->flush(of_two_words, UcxChannel::kSignal, default_deadline()),
+                testing::Each(Outcome::done));
     EXPECT_EQ(pair.flush(), Outcome::timed_out);
     EXPECT_EQ(pair.flush(), Outcome::done);
   });

@@ -166,7 +166,8 @@ TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
     if (me.index() != 0) {
       const Outcome expected = me.index() == 1 ? Outcome::peer_lost : Outcome::done;
       (void)node.write(0, me.index() * 8, &value, 8);
-      EXPECT_EQ(node.channel->flush(0, default_deadline()) == Outcome::done, me.index() == 2);  // else a lost link or peer
+      EXPECT_EQ(node.channel->flush(0, default_deadline()) == Outcome::done,
+                me.index() == 2);  // else a lost link or peer
       // Then it would have to come in by a new endpoint, and is turned away.
       EXPECT_TRUE(eventually([&] { return node.read(0, 0, &value, 8) == expected; }));
     }

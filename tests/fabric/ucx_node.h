@@ -33,10 +33,12 @@ struct Node {
   /// One operation at `peer`, awaited. `offset` and `bytes` as for the region.
   Outcome run(Kind kind, PeerId peer, std::uint64_t offset, void* local, std::uint64_t bytes, Deadline deadline,
               std::uint64_t operand = 0, std::uint64_t expected = 0);
-  Outcome read(PeerId peer, std::uint64_t offset, void* into, std::uint64_t bytes, Deadline deadline = default_deadline()) {
+  Outcome read(PeerId peer, std::uint64_t offset, void* into, std::uint64_t bytes,
+               Deadline deadline = default_deadline()) {
     return run(Kind::read, peer, offset, into, bytes, deadline);
   }
-  Outcome write(PeerId peer, std::uint64_t offset, void* from, std::uint64_t bytes, Deadline deadline = default_deadline()) {
+  Outcome write(PeerId peer, std::uint64_t offset, void* from, std::uint64_t bytes,
+                Deadline deadline = default_deadline()) {
     return run(Kind::write, peer, offset, from, bytes, deadline);
   }
 

@@ -63,7 +63,8 @@ TEST(UcxEngine, ConnectionGivenUpBeforeItsHelloDoesNotShiftTheNext) {
       EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(std::stoi(pids[1]), SIGCONT), 0);
       EXPECT_TRUE(eventually([&] {
-        return node.write(1, 0, &value, 8) == Outcome::done && node.channel->flush(1, default_deadline()) == Outcome::done;
+        return node.write(1, 0, &value, 8) == Outcome::done &&
+               node.channel->flush(1, default_deadline()) == Outcome::done;
       }));
     }
     me.barrier();

@@ -4,8 +4,8 @@
 //   far::far_vector<double> samples(1'000'000'000, heap);         // 8 GB, of which at most 2 GiB are here
 //   heap.advise(samples.data(), samples.size() * sizeof(double), far::Hint::sequential);
 //
-// The space decides where the bytes are kept. docs/far_heap.md has what programs must know: system calls, devices, fork,
-// signals.
+// The space decides where the bytes are kept. docs/far_heap.md has what programs must know: system calls, devices,
+// fork, signals.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// line.h — an endpoint of a UCX engine's service worker.
+// line.h — an endpoint of a UCX engine's service worker. It stands alone: lines.cc, which uses it, is a part of the
+// engine.
 #pragma once
 
 #include <cstdint>

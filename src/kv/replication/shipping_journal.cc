@@ -201,7 +201,8 @@ MemoryUse ShippingJournal::with_state(MemoryUse use) const {
     return use;
   }
   use.copies = standing_ == Standing::alone ? Copies::one : Copies::copying;
-  if (use.copies == Copies::copying) use.copied_permille = std::min<std::uint16_t>(copy_ ? copy_->permille() : 999, 999);
+  if (use.copies == Copies::copying)
+    use.copied_permille = std::min<std::uint16_t>(copy_ ? copy_->permille() : 999, 999);
   const auto since = std::chrono::duration_cast<std::chrono::seconds>(fabric_.now() - degraded_since_);
   use.degraded_s = static_cast<std::uint32_t>(since.count());
   return use;

@@ -1,5 +1,5 @@
-// staged_bytes.h — bytes that are appended at the end and dropped at the front. Stands alone: a vector whose front is
-// erased moves all the rest each time, which for a copy that is far behind takes longer than to ship it.
+// staged_bytes.h — bytes that are appended at the end and dropped at the front. It stands alone: a vector whose front
+// is erased moves all the rest each time, which for a copy that is far behind takes longer than to ship it.
 #pragma once
 
 #include <cstddef>

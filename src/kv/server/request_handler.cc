@@ -31,7 +31,7 @@ Message encode_together(const std::vector<Message>& replies) {
   return reply.encode();
 }
 
-/// Of a change that is made and could not be kept. None: the reply is sent as it is.
+/// Returns the answer to a change that is made and could not be kept. None: the reply is sent as it is.
 std::optional<Answer> answer_of_unkept(RequestKind kind) {
   switch (kind) {
     case RequestKind::get:
@@ -42,8 +42,8 @@ std::optional<Answer> answer_of_unkept(RequestKind kind) {
   }
 }
 
-/// Of a change that is made, with fewer copies than it must have. An end that others ask for may be known: the loss of
-/// this server takes its whole partition with it.
+/// Returns the answer to a change that is made, with too few copies. An end that others ask for may be known: the loss
+/// of this server takes its whole partition with it.
 std::optional<Answer> answer_with_too_few_copies(RequestKind kind) {
   switch (kind) {
     case RequestKind::put:

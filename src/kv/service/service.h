@@ -82,7 +82,7 @@ class Service {
   [[nodiscard]] PartitionSettings settings() const;
   [[nodiscard]] ServerRole role();
   [[nodiscard]] bool follows() const { return options_.replica.seat != 0 || options_.replica.has_nothing; }
-  /// Where the partition's other seat is.
+  /// The address of the partition's other seat.
   [[nodiscard]] std::string other_address() const;
   [[nodiscard]] PrimaryServer ship_to_standby();
   /// As primary, alone at first.

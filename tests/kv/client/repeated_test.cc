@@ -18,7 +18,8 @@ Message reply_of(RequestKind kind, Answer answer) { return Reply{.kind = kind, .
 
 TEST(KvRepeated, LeavesOpenWhatMayHaveBeenDoneAndNothingElse) {
   for (const RequestKind kind : {RequestKind::put, RequestKind::prepare}) {
-    for (const Answer refused : {Answer::barred, Answer::unwritable, Answer::too_few_copies}) {  // only now: it may have been done before
+    for (const Answer refused :
+         {Answer::barred, Answer::unwritable, Answer::too_few_copies}) {  // only now: it may have been done before
       EXPECT_EQ(reply_to_repeated(reply_of(kind, refused)), reply_of(kind, Answer::unknown));
     }
     for (const Answer other : {Answer::done, Answer::behind, Answer::full, Answer::differs}) {
