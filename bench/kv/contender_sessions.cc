@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <iostream>
 #include <random>
 #include <string>
@@ -60,11 +61,15 @@ class Work {
     Times puts;
     Times gets;
     {
-      const std::jthread writer([&] { repeat(is_over, puts, 1, [this](std::size_t key) { put(key); }); });
-      const std::jthread reader([&] { repeat(is_over, gets, 2, [this](std::size_t key) { (void)get(key); }); });
+      auto writer =
+          std::async(std::launch::async, [&] { repeat(is_over, puts, 1, [this](std::size_t key) { put(key); }); });
+      auto reader = std::async(std::launch::async,
+                               [&] { repeat(is_over, gets, 2, [this](std::size_t key) { (void)get(key); }); });
       std::string line;
       std::getline(std::cin, line);
       is_over = true;
+      writer.get();  // throws what it threw
+      reader.get();
     }
     std::cout << puts.text() << ' ' << gets.text() << std::endl;
   }

@@ -23,6 +23,14 @@ std::string why_lost(const std::vector<std::uint32_t>& copies) {
          "again, but with --kv-copies 2, where the keys are lost, and the pool must be ended and started anew";
 }
 
+/// A server has two copies of which one was missing when they were counted.
+bool has_healed(const KvStatus& status) {
+  for (std::size_t server = 0; server < status.servers.size(); ++server) {
+    if (status.servers[server].copies == kv::Copies::both && status.copies[server] < 2) return true;
+  }
+  return false;
+}
+
 KvStatus ask_kv() {
   KvStatus status;
   try {
@@ -36,7 +44,8 @@ KvStatus ask_kv() {
     auto servers = client.open_session(options)->use();
     if (!servers.done()) status.failure = "a server does not answer";
     status.servers = std::move(servers.value);
-    status.copies = client.copies();  // not before: a copy may be made again in between
+    if (has_healed(status)) status.copies = client.copies();
+    status.failure = why_lost(status.copies);
   } catch (const Error& error) {
     status.failure = error.what();
   }

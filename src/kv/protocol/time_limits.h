@@ -114,6 +114,8 @@ inline constexpr milliseconds kLongCall{50};
 inline constexpr milliseconds kBetweenGlances{20};
 /// Between two attempts of a session to reach another server of a partition: at first, and kBetweenOpenings at most.
 inline constexpr milliseconds kFirstBetweenRenewals{50};
+/// A link that lasted for so long was no failure: the next loss is another one.
+inline constexpr milliseconds kLasted{100};
 /// Between two attempts to open a session, or to open a lost one anew.
 inline constexpr seconds kBetweenOpenings{1};
 

@@ -83,7 +83,7 @@ class ShippingJournal final : public Journal {
   bool sync() override;
   [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
   [[nodiscard]] bool has_enough_copies() const override {
-    return settings_.min_copies < 2 || standing() == Standing::full;
+    return settings_.min_copies < 2 || (standing() == Standing::full && !is_standby_dead_());
   }
   [[nodiscard]] MemoryUse with_state(MemoryUse use) const override;
   /// Requires: it is alone. The server begins to serve: until then nothing was missing.

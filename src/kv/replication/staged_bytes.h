@@ -18,18 +18,25 @@ class StagedBytes {
 
   /// Returns `count` more bytes at the end, zeroed.
   std::span<std::byte> append(std::size_t count) {
+    if (bytes_.size() + count > bytes_.capacity()) compact();
     bytes_.resize(bytes_.size() + count);
     return std::span(bytes_).last(count);
   }
   void drop_front(std::size_t count) {
     assert_that(count <= size(), "no more is dropped than there is");
     dropped_ += count;
-    if (dropped_ < bytes_.size() / 2) return;
+    if (dropped_ >= bytes_.size() / 2) compact();
+    if (bytes_.empty() && bytes_.capacity() > kKept) bytes_ = {};
+  }
+
+ private:
+  static constexpr std::size_t kKept = 4U << 20U;  ///< of memory, while there is nothing
+
+  void compact() {
     bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(dropped_));
     dropped_ = 0;
   }
 
- private:
   std::vector<std::byte> bytes_;
   std::size_t dropped_ = 0;  ///< of its front
 };

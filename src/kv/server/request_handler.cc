@@ -85,8 +85,8 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
 Reply RequestHandler::change(const Request& request, std::span<const std::byte> bytes) {
   changes_.note(request);
   Reply reply = changes_.carry_out(request, bytes);
-  // Also of one that was made before, which is not held.
-  const bool may_be_said = reply.answer != Answer::done || changes_.has_enough_copies();
+  // One that was made before is not held, nor looked at again when what is owed has been kept.
+  const bool may_be_said = reply.answer != Answer::done || changes_.owes() || changes_.has_enough_copies();
   if (const auto answer = may_be_said ? std::nullopt : answer_with_too_few_copies(request.kind)) {
     reply = {.kind = request.kind, .answer = *answer};
   }

@@ -123,22 +123,33 @@ RenewedLink ServiceClient::renew_for_session(ServerNumber partition, unsigned se
     return link != nullptr && !link->lost() && (identity == 0 || link->identity() == identity);
   };
   if (is_wanted()) return {link};
-  const auto now = SetupClock::now();
-  if (now < linked.next_try) return {};
   if (linked.channel == nullptr) linked.channel = fabric_->open_channel();
+  // Another session may have met a later one than this session was told of.
+  if (link != nullptr && !link->lost() && !is_named(linked, 1 - seat, identity)) return {.was_tried = false};
+  const auto now = SetupClock::now();
+  Linked::Attempts& attempts = linked.attempts.at(seat);
+  if (attempts.met && now - *attempts.met >= time_limits::kLasted) attempts.pauses.reset();
+  if (now < attempts.next) return {};
+  attempts.met.reset();
   try {
-    if (link != nullptr && !link->lost()) link->mark_lost();  // the primary names another process
+    if (link != nullptr && !link->lost()) link->mark_lost();
     link = nullptr;
     renew(linked, partition, seat, now + service::time_limits::kFirstTry, now + time_limits::kTry);
   } catch (const Error& error) {
     log::debug(error.what());
   }
-  if (is_wanted()) {  // nodes may die one soon after the other: each is met at once
-    linked.between_tries.reset();
-    return {link};
-  }
-  linked.next_try = SetupClock::now() + linked.between_tries.next();
-  return {};
+  const auto then = SetupClock::now();
+  attempts.next = then + attempts.pauses.next();
+  if (!is_wanted()) return {};
+  attempts.met = then;
+  return {link};
+}
+
+bool ServiceClient::is_named(const Linked& linked, unsigned primary, std::uint64_t identity) const {
+  const auto& server = linked.seats.at(primary);
+  if (server == nullptr) return false;
+  const Result<std::uint64_t> named = server->ask_alone(*linked.channel);
+  return named.done() && named.value == identity;
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {

@@ -41,7 +41,7 @@ class ServiceClient {
   [[nodiscard]] std::vector<std::uint32_t> copies(std::chrono::milliseconds limit);
 
  private:
-  /// For a session, as PoolLinks::renew: tries once a second.
+  /// For a session, as PoolLinks::renew: tries with exponential backoff.
   [[nodiscard]] RenewedLink renew_for_session(ServerNumber partition, unsigned seat, std::uint64_t identity);
   /// By partition, those of these keys; none is needed where there are no keys.
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
@@ -52,9 +52,14 @@ class ServiceClient {
   /// A partition's servers, as this process is linked to them.
   struct Linked {
     std::array<std::shared_ptr<ServerLink>, 2> seats;
-    std::unique_ptr<Channel> channel;        ///< for what is READ of them between sessions; made when it is needed
-    net::SetupClock::time_point next_try{};  ///< of a session, to renew one: after attempts that failed
-    Backoff<net::SetupClock::duration> between_tries{time_limits::kFirstBetweenRenewals, time_limits::kBetweenOpenings};
+    std::unique_ptr<Channel> channel;  ///< for what is READ of them between sessions; made when it is needed
+    /// Of sessions, to renew one: by seat.
+    struct Attempts {
+      net::SetupClock::time_point next{};
+      std::optional<net::SetupClock::time_point> met{};  ///< since when the last one has been linked to
+      Backoff<net::SetupClock::duration> pauses{time_limits::kFirstBetweenRenewals, time_limits::kBetweenOpenings};
+    };
+    std::array<Attempts, 2> attempts{};
   };
   /// `linked` is the partition's; no other thread uses it meanwhile.
   [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, net::SetupClock::time_point until,
@@ -62,6 +67,8 @@ class ServiceClient {
   /// The links by which a session can use the partition. None: not yet, or not any more. Forgets a link to a process
   /// that is not the primary's standby.
   [[nodiscard]] std::optional<PartitionLinks> usable(Linked& linked) const;
+  /// The server in that seat, as its primary, names this process as its standby.
+  [[nodiscard]] bool is_named(const Linked& linked, unsigned primary, std::uint64_t identity) const;
   /// Since when the server serves; none: it does not, or is lost.
   [[nodiscard]] std::optional<std::uint64_t> serves_since(const ServerLink* server, Channel& channel) const;
   [[nodiscard]] bool have_standbys() const { return !welcome_.standbys.empty(); }
