@@ -18,12 +18,29 @@ constexpr ServerNumber kCopied = 1;
 class Copies final : public Journal {
  public:
   bool enough = true;
+  bool syncs = true;
 
   void append(std::span<const std::byte> /*request*/, std::span<const TakenPlace> /*places*/) override {}
-  bool sync() override { return true; }
+  bool sync() override { return syncs; }
   [[nodiscard]] bool takes() const override { return true; }
   [[nodiscard]] bool has_enough_copies() const override { return enough; }
   bool step() override { return false; }
+};
+
+/// One request, and its reply when that goes out.
+class OneReply final : public Inbox {
+ public:
+  explicit OneReply(Said said) : said_(std::move(said)) {}
+
+  bool serve(const Answer& /*answer*/, Duration /*pause*/) override { return false; }
+  void release(const Revision& revision) override { said_ = revision(std::move(said_.reply)); }
+  [[nodiscard]] Reply reply() const {
+    EXPECT_FALSE(said_.is_held);
+    return Reply::decode(said_.reply).value();
+  }
+
+ private:
+  Said said_;
 };
 
 class KvTooFewCopies : public testing::Test {
@@ -36,9 +53,9 @@ class KvTooFewCopies : public testing::Test {
     if (kind == RequestKind::prepare) request.servers = {0, 1};
     if (!key.empty()) request.writes = {{.key = key, .value = "value"}};
     const Message message = request.encode();
-    Reply reply = Reply::decode(servers_.handler(kCopied).answer(message)).value();
-    EXPECT_TRUE(servers_.logged(kCopied).sync());
-    return reply;
+    OneReply inbox(servers_.handler(kCopied).answer_or_hold(message));
+    servers_.handler(kCopied).keep(inbox);
+    return inbox.reply();
   }
 
   Copies copies_;
@@ -63,6 +80,13 @@ TEST_F(KvTooFewCopies, WhatWasPreparedBeforeIsCommittedAndNotAcknowledged) {
   EXPECT_EQ(ask(RequestKind::prepare, 1, key(kCopied, 0)).answer, Answer::unknown);
   EXPECT_EQ(ask(RequestKind::commit, 1).answer, Answer::too_few_copies);
   EXPECT_EQ(ask(RequestKind::fate, 1).fate, Fate::committed);
+}
+
+// The standby may have the end of its copy, and not the commit.
+TEST_F(KvTooFewCopies, ACommitThatCouldNotBeShippedIsNoEnd) {
+  EXPECT_EQ(ask(RequestKind::prepare, 1, key(kCopied, 0)).answer, Answer::done);
+  copies_.enough = copies_.syncs = false;
+  EXPECT_EQ(ask(RequestKind::commit, 1).answer, Answer::unwritable);
 }
 
 // Other servers that have prepared wait for it.
