@@ -265,8 +265,8 @@ bool ShippingJournal::ship_some() {
   if (came == Came::nowhere) {
     next_lesson_ = fabric_.now() + kRestsAfterLesson * (fabric_.now() - begin);
   } else if (settings_.bytes_per_second != 0) {  // time that was slept through is made up for
-    const double seconds = static_cast<double>(written_ - written_before) / settings_.bytes_per_second;
-    next_lesson_ = std::max(next_lesson_, begin + -kMadeUpFor) + Duration(static_cast<std::int64_t>(seconds * 1e9));
+    const std::uint64_t ns = (written_ - written_before) * 1'000'000'000 / settings_.bytes_per_second;
+    next_lesson_ = std::max(next_lesson_, begin + -kMadeUpFor) + Duration(static_cast<std::int64_t>(ns));
   }
   return progress() != before;
 }
