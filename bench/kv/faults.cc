@@ -138,7 +138,7 @@ class Faults {
     Series memory{"memory's", {}, kOfMemory};
     Series p99{"", {}};
     Series calm_p99{"p99 without a loss", {}, 0.5};
-    const auto watcher = store_.start_sessions(1, report_);
+    const auto watcher = store_.start_sessions(0, report_);
     if (watcher == nullptr) return;
     for (unsigned turn = 0; turn < repetitions_; ++turn) {
       show_progress(fmt::format("{}, a node killed, {} of {}", fabric_.name, turn + 1, repetitions_));

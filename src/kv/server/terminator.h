@@ -54,7 +54,7 @@ class Terminator {
 
   bool take_answers();
   void find_undecided();
-  void add(std::vector<UnresolvedTransaction> doubtful, bool are_committed,
+  void add(std::vector<UnresolvedTransaction> found, bool are_committed,
            std::map<Timestamp, Undecided>& undecided) const;
   void limit_what_waits();
   void ask();
