@@ -95,7 +95,7 @@ TimingRace::Wanted wanted(const Track& track, Operation operation) {
 /// Adds what a race over `work` gave to the report; returns its p50.
 Result add_results(const Track& track, const Work& work, const TimingRace& race, Report& report) {
   const std::string name = label(track, work);
-  const Result p50 = race.p50(name, wanted(track, work.operation));
+  Result p50 = race.p50(name, wanted(track, work.operation));
   report.add(p50);
   if (race.has_p99()) report.add(race.p99(name));
   if (work.bytes >= kBulkBytes) report.add(race.bandwidth(name, work.bytes, wanted(track, work.operation)));

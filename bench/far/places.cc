@@ -48,7 +48,7 @@ KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes,
 }
 
 KernelRun Places::by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
-                          std::vector<std::string> more) const {
+                          const std::vector<std::string>& more) const {
   // Linux takes a small group's memory to be out, now and then, with nearly all of its swap to spare.
   constexpr int kTries = 4;
   const SwapFile swap(folder_.path() / "swap", swap_bytes);

@@ -23,7 +23,7 @@ class Places {
                                      const std::vector<std::string>& options = {}) const;
   /// Throws Error also when this may not be done here.
   [[nodiscard]] KernelRun by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
-                                  std::vector<std::string> more = {}) const;
+                                  const std::vector<std::string>& more = {}) const;
   /// Its room for files of the benchmark, until it ends.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
   /// A file on this machine's disk.

@@ -2,10 +2,12 @@
 
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,12 +40,19 @@ namespace {
 
 using Kind = MetricsPage::Kind;
 
+/// A gauge of each server of which `value` is known.
+void add_of_servers(MetricsPage& page, std::string_view name, std::string_view help,
+                    const std::vector<kv::MemoryUse>& servers,
+                    const std::function<std::optional<std::uint64_t>(const kv::MemoryUse&)>& value) {
+  page.begin(name, Kind::gauge, help);
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    if (const auto known = value(servers[server])) page.add(fmt::format("server=\"{}\"", server), *known);
+  }
+}
+
 void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
   const auto add = [&](std::string_view name, std::string_view help, std::uint64_t kv::MemoryUse::*value) {
-    page.begin(name, Kind::gauge, help);
-    for (std::size_t server = 0; server < servers.size(); ++server) {
-      page.add(fmt::format("server=\"{}\"", server), servers[server].*value);
-    }
+    add_of_servers(page, name, help, servers, [value](const kv::MemoryUse& use) { return use.*value; });
   };
   add("farside_kv_keys", "Keys that are there, and some that have expired just now.", &kv::MemoryUse::keys);
   add("farside_kv_versions", "Versions of all keys.", &kv::MemoryUse::versions);
@@ -54,31 +63,31 @@ void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
 }
 
 void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
-  page.begin("farside_kv_journal_writable", Kind::gauge,
-             "Whether the disk of a server's journal takes changes; 0: it is full, or has failed.");
-  for (std::size_t server = 0; server < servers.size(); ++server) {
-    const kv::JournalState journal = servers[server].journal;
-    if (journal == kv::JournalState::none) continue;
-    page.add(fmt::format("server=\"{}\"", server), journal == kv::JournalState::sound ? 1 : 0);
-  }
+  add_of_servers(page, "farside_kv_journal_writable",
+                 "Whether the disk of a server's journal takes changes; 0: it is full, or has failed.", servers,
+                 [](const kv::MemoryUse& use) -> std::optional<std::uint64_t> {
+                   if (use.journal == kv::JournalState::none) return std::nullopt;
+                   return use.journal == kv::JournalState::sound ? 1 : 0;
+                 });
 }
 
 void add_healing(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
-  page.begin("farside_kv_degraded", Kind::gauge, "Whether a server's keys have one copy where there should be two.");
-  for (std::size_t server = 0; server < servers.size(); ++server) {
-    if (servers[server].copies == kv::Copies::single) continue;
-    page.add(fmt::format("server=\"{}\"", server), servers[server].copies == kv::Copies::both ? 0 : 1);
-  }
-  page.begin("farside_kv_degraded_seconds", Kind::gauge, "For how long they have, in whole seconds.");
-  for (std::size_t server = 0; server < servers.size(); ++server) {
-    if (servers[server].copies == kv::Copies::single) continue;
-    page.add(fmt::format("server=\"{}\"", server), servers[server].degraded_s);
-  }
-  page.begin("farside_kv_copied_percent", Kind::gauge, "How much of a lost copy has been made again so far.");
-  for (std::size_t server = 0; server < servers.size(); ++server) {
-    if (servers[server].copies != kv::Copies::copying) continue;
-    page.add(fmt::format("server=\"{}\"", server), servers[server].copied_permille / 10);
-  }
+  using Value = std::optional<std::uint64_t>;
+  add_of_servers(page, "farside_kv_degraded", "Whether a server's keys have one copy where there should be two.",
+                 servers, [](const kv::MemoryUse& use) -> Value {
+                   if (use.copies == kv::Copies::single) return std::nullopt;
+                   return use.copies == kv::Copies::both ? 0 : 1;
+                 });
+  add_of_servers(page, "farside_kv_degraded_seconds", "For how long they have, in whole seconds.", servers,
+                 [](const kv::MemoryUse& use) -> Value {
+                   if (use.copies == kv::Copies::single) return std::nullopt;
+                   return use.degraded_s;
+                 });
+  add_of_servers(page, "farside_kv_copied_percent", "How much of a lost copy has been made again so far.", servers,
+                 [](const kv::MemoryUse& use) -> Value {
+                   if (use.copies != kv::Copies::copying) return std::nullopt;
+                   return use.copied_permille / 10;
+                 });
 }
 
 void add_copies(MetricsPage& page, kv::Client& client) {

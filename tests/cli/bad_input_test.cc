@@ -108,12 +108,11 @@ TEST_F(PoolTest, NeedsNoLockedMemory) {
 TEST_F(PoolTest, NeedsNoRoomInSharedMemoryFiles) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a small /dev/shm";
   if (!is_mount_point("/dev/shm")) GTEST_SKIP() << "/dev/shm is no mount point here";
+  const std::string fill =
+      "mount --make-private /dev/shm && mount -t tmpfs -o size=4k none /dev/shm && "
+      "head -c 4096 /dev/zero > /dev/shm/full && exec \"$@\"";
   const CommandEnd end =
-      up({"-n", "2", "--cache", "16M"}, {"unshare", "-m", "--propagation", "unchanged", "sh", "-c",
-                                         "mount --make-private /dev/shm && mount -t tmpfs -o size=4k none /dev/shm && "
-                                         "head -c 4096 /dev/zero > /dev/shm/full && "
-                                         "exec \"$@\"",
-                                         "sh"});
+      up({"-n", "2", "--cache", "16M"}, {"unshare", "-m", "--propagation", "unchanged", "sh", "-c", fill, "sh"});
   EXPECT_EQ(end.code(), 0) << end.err;
   EXPECT_EQ(status().at("nodes").at(1).at("state"), "up");
 }

@@ -237,9 +237,9 @@ TEST_F(FarTest, AProgramInheritsNoDescriptorOfFarsidesOwn) {
 // No amount is named, so none is missing when the others take and give back meanwhile.
 TEST_F(FarTest, SharesAPoolWithAProgramThatTakesMemory) {
   ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::string again_and_again = "while " FARSIDE_FAR_PROGRAM " unmapped_parts; do echo; done";
   Command other({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), FARSIDE_COMMAND, "far", "--local",
-                 "2M", "--trust-nodes", "--", "sh", "-c",
-                 "while " FARSIDE_FAR_PROGRAM " unmapped_parts; do echo; done"});
+                 "2M", "--trust-nodes", "--", "sh", "-c", again_and_again});
   ASSERT_TRUE(eventually([&] { return !other.out().empty(); }));
   for (int round = 0; round < 20; ++round) {
     const CommandEnd end = far({"--local", "16M", "--trust-nodes", "--", "true"});

@@ -207,7 +207,7 @@ TEST_F(JoinedPool, InTheForegroundEndsWithTwoWhenItIsRefused) {
   const auto started = start_first();
   std::vector<std::string> other = second("secret");
   *std::ranges::find(other, "16M") = "32M";
-  other.push_back("--foreground");
+  other.emplace_back("--foreground");
   const CommandEnd refused = on("second", other)->wait();
   EXPECT_EQ(refused.code(), 2) << refused.err;
 }

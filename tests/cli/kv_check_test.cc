@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class KvCheck : public PoolTest {
  protected:
   std::string file(const std::string& name, const std::string& text) {
-    const std::string path = files_dir() / name;
+    std::string path = files_dir() / name;
     std::ofstream(path) << text;
     return path;
   }

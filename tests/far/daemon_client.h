@@ -97,6 +97,11 @@ inline int connect_to_daemon(const char* path, DaemonPacket& welcome) {
   return socket;
 }
 
+/// An address as packets have it.
+inline std::byte* pointer_to(std::uint64_t address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// The arena of this process, and the thread that takes its pages away.
 class FarMemory {
  public:
@@ -117,7 +122,7 @@ class FarMemory {
     join(connection);
   }
 
-  [[nodiscard]] std::byte* base() const { return reinterpret_cast<std::byte*>(arena_.address); }
+  [[nodiscard]] std::byte* base() const { return pointer_to(arena_.address); }
   [[nodiscard]] std::uint64_t& word(std::size_t page, std::size_t i) const {
     return *reinterpret_cast<std::uint64_t*>(base() + page * kPageBytes + i * 8);
   }
@@ -204,7 +209,7 @@ class FarMemory {
         drops_.wait(Drops::awaited);
       }
       for (std::uint64_t i = 0; i < packet.count; ++i) {
-        ::madvise(reinterpret_cast<void*>(packet.ranges[i].address), packet.ranges[i].bytes, MADV_DONTNEED);
+        ::madvise(pointer_to(packet.ranges[i].address), packet.ranges[i].bytes, MADV_DONTNEED);
       }
       send(connection, packet_of(DaemonPacketKind::dropped));
     }

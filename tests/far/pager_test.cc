@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -24,8 +23,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-#include "far/pager/space_page_io.h"
-#include "tests/far/local_space.h"
+#include "tests/far/pager_memory.h"
 #include "tests/support/reduced.h"
 #include "tests/support/shared.h"
 
@@ -33,26 +31,8 @@ namespace farside::test {
 namespace {
 
 using namespace far;  // NOLINT(google-build-using-namespace)
+
 using testing::HasSubstr;
-
-constexpr std::uint64_t kBudget = std::uint64_t{2} << 20U;
-constexpr std::uint64_t kSpace = 8 * kBudget;
-
-struct Memory {
-  explicit Memory(FaultService service, std::uint64_t bytes = kSpace, std::uint64_t budget = kBudget,
-                  std::chrono::milliseconds fault_timeout = std::chrono::minutes(2)) {
-    auto owned = std::make_unique<LocalSpace>(bytes);
-    space = owned.get();
-    pager = std::make_unique<Pager>(
-        std::make_unique<SpacePageIoSource>(std::move(owned)),
-        PagerOptions{.budget_bytes = budget, .service = service, .fault_timeout = fault_timeout});
-    words = {reinterpret_cast<std::uint64_t*>(pager->base()), bytes / 8};
-  }
-
-  LocalSpace* space;
-  std::unique_ptr<Pager> pager;
-  std::span<std::uint64_t> words;
-};
 
 // What the kernel says is here.
 std::uint64_t resident_pages(const Pager& pager) {
@@ -71,12 +51,12 @@ INSTANTIATE_TEST_SUITE_P(Services, PagerTest, testing::Values(FaultService::in_t
 
 // Eight times the budget is written and read again, in order and out of order; never is more here than the budget.
 TEST_P(PagerTest, MoreThanTheBudgetIsKept) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   std::iota(memory.words.begin(), memory.words.end(), 1U);
-  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
+  EXPECT_LE(resident_pages(*memory.pager), kPagerBudget / kPageBytes);
   for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
-  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
-  EXPECT_GE(memory.pager->pages_here() * 100, kBudget / kPageBytes * 80);
+  EXPECT_LE(resident_pages(*memory.pager), kPagerBudget / kPageBytes);
+  EXPECT_GE(memory.pager->pages_here() * 100, kPagerBudget / kPageBytes * 80);
 
   std::mt19937_64 random(7);  // NOLINT(cert-msc51-cpp): the same every time
   for (int n = 0; n < 5000; ++n) {
@@ -95,7 +75,7 @@ TEST_P(PagerTest, AFullSpaceIsReportedAndWaitedFor) {
     const ssize_t bytes = ::pread(log.get(), text.data(), text.size(), 0);
     return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
   };
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   memory.space->writes_end_with.store(Status::full);
   std::jthread room([&] {
     (void)eventually([&] { return said().find("far memory is full") != std::string::npos; });
@@ -112,7 +92,7 @@ TEST_P(PagerTest, AFullSpaceIsReportedAndWaitedFor) {
 TEST_P(PagerTest, NoWriteIsLostUnderHammering) {
   constexpr std::size_t kThreads = 8;
   constexpr std::size_t kWordsOfPage = kPageBytes / 8;
-  const Memory memory(GetParam(), std::uint64_t{4} << 20U, std::uint64_t{1} << 20U);
+  const PagerMemory memory(GetParam(), std::uint64_t{4} << 20U, std::uint64_t{1} << 20U);
   const std::size_t pages = memory.words.size() / kWordsOfPage;
   const auto writes = static_cast<int>(reduced(6'000));
   std::atomic<int> lost{0};
@@ -139,7 +119,7 @@ TEST_P(PagerTest, NoWriteIsLostUnderHammering) {
 
 // What is only read is not written to the space again, and what only holds zeros is never kept there.
 TEST_P(PagerTest, CleanAndZeroPagesAreNotCarried) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   for (std::uint64_t& word : memory.words) word = 0;
   EXPECT_EQ(memory.pager->counts().stored_pages, 0U);
   EXPECT_EQ(std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0}), 0U);
@@ -155,7 +135,7 @@ TEST_P(PagerTest, CleanAndZeroPagesAreNotCarried) {
 }
 
 TEST_P(PagerTest, DiscardedPagesAreZerosAndRoomForOthers) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   std::iota(memory.words.begin(), memory.words.end(), 1U);
   memory.pager->discard(memory.pager->base(), memory.pager->bytes());
   EXPECT_EQ(memory.pager->pages_here(), 0U);
@@ -164,7 +144,7 @@ TEST_P(PagerTest, DiscardedPagesAreZerosAndRoomForOthers) {
 
 // Only pages that lie wholly within a range are discarded.
 TEST_P(PagerTest, DiscardSparesWhatIsBeside) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   for (std::size_t i = 0; i < 4096; ++i) memory.words[i] = i + 1;
   memory.pager->discard(&memory.words[1], 3 * kPageBytes);
   EXPECT_EQ(memory.words[511], 512U);
@@ -180,12 +160,12 @@ TEST_P(PagerTest, SignalHandlersMayTouchIt) {
 #endif
   static std::atomic<std::uint64_t*> place;
   static std::atomic<std::uint64_t> calls;
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   place = memory.words.data();
   calls = 0;
   struct sigaction action {};
   struct sigaction before {};
-  action.sa_handler = [](int) { place.load()[calls++ * 512 % (kSpace / 8)] += 1; };
+  action.sa_handler = [](int) { place.load()[calls++ * 512 % (kPagerSpace / 8)] += 1; };
   action.sa_flags = SA_RESTART;
   ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
   const itimerval every{{0, 500}, {0, 500}};
@@ -203,7 +183,7 @@ TEST_P(PagerTest, SignalHandlersMayTouchIt) {
 
 // A handler serves system calls as well; in the faulting thread they are served for what is pinned.
 TEST_P(PagerTest, SystemCallsTouchIt) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   std::iota(memory.words.begin(), memory.words.end(), 1U);
   constexpr std::size_t kBytes = 1U << 18U;
   if (GetParam() == FaultService::in_thread) memory.pager->advise(memory.pager->base(), 2 * kBytes, Hint::pinned);
@@ -221,7 +201,7 @@ TEST_P(PagerTest, SystemCallsTouchIt) {
 
 // A child of fork has no such memory: it is stopped, and never finds zeros where its parent had something.
 TEST_P(PagerTest, AForkedChildIsStoppedAtTheArena) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   memory.words[0] = 1;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -236,7 +216,7 @@ TEST_P(PagerTest, AForkedChildIsStoppedAtTheArena) {
 
 // What it inherited it may destroy: it has neither the threads nor the arena.
 TEST_P(PagerTest, AForkedChildEndsAsUsual) {
-  Memory memory(GetParam());
+  PagerMemory memory(GetParam());
   memory.words[0] = 1;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -254,7 +234,7 @@ TEST_P(PagerTest, AChildOfVforkUsesIt) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer makes a fork of it";
 #endif
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   std::iota(memory.words.begin(), memory.words.end(), 1U);
   const std::size_t last = memory.words.size() - 1;
   // NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork): just that is looked at
@@ -271,7 +251,7 @@ TEST_P(PagerTest, AChildOfVforkUsesIt) {
 }
 
 TEST_P(PagerTest, ProgramsCanBeStarted) {
-  const Memory memory(GetParam());
+  const PagerMemory memory(GetParam());
   memory.words[0] = 1;
   pid_t child = -1;
   std::string name = "true";
@@ -284,10 +264,10 @@ TEST_P(PagerTest, ProgramsCanBeStarted) {
 
 // What is locked in memory is safe from the kernel, not from the budget.
 TEST_P(PagerTest, LockedMemoryIsWithinTheBudget) {
-  const Memory memory(GetParam());
-  if (::mlock2(memory.pager->base(), kSpace, MLOCK_ONFAULT) != 0) GTEST_SKIP() << "may not lock so much";
+  const PagerMemory memory(GetParam());
+  if (::mlock2(memory.pager->base(), kPagerSpace, MLOCK_ONFAULT) != 0) GTEST_SKIP() << "may not lock so much";
   std::iota(memory.words.begin(), memory.words.end(), 1U);
-  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
+  EXPECT_LE(resident_pages(*memory.pager), kPagerBudget / kPageBytes);
   for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
 }
 
@@ -318,85 +298,6 @@ TEST(BusErrors, AServerThatLeavesWaitsForThreadsThatMaySeeIt) {
   EXPECT_FALSE(slow.is_asked);
   slow.has_left = true;
   faulting.join();
-}
-
-TEST(PagerSetUp, RefusesABudgetThatIsTooSmall) {
-  for (const std::uint64_t budget : {std::uint64_t{0}, std::uint64_t{4096}}) {
-    EXPECT_THROW(Memory(FaultService::automatic, kSpace, budget), UsageError);
-  }
-}
-
-TEST(PagerSetUp, RefusesToPinMoreThanTheBudgetBears) {
-  const Memory memory(FaultService::automatic);
-  EXPECT_THROW(memory.pager->advise(memory.pager->base(), kBudget, Hint::pinned), UsageError);
-  for (int i = 0; i < 2; ++i) memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::pinned);  // counts once
-  EXPECT_THROW(memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned), UsageError);
-  memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::none);
-  memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned);
-}
-
-TEST(PagerSetUp, ChoosesAHandlerWhereSignalsAreBlocked) {
-  sigset_t bus;
-  sigemptyset(&bus);
-  sigaddset(&bus, SIGBUS);
-  ::pthread_sigmask(SIG_BLOCK, &bus, nullptr);
-  const Memory memory(FaultService::automatic);
-  EXPECT_EQ(memory.pager->service(), FaultService::handler);
-  ::pthread_sigmask(SIG_UNBLOCK, &bus, nullptr);
-  EXPECT_EQ(Memory(FaultService::automatic).pager->service(), FaultService::in_thread);
-}
-
-// Without rights the program's own faults can be served, the kernel's cannot; and the error names what would let it.
-TEST(PagerSetUp, SaysWhatIsNotPermitted) {
-  if (::geteuid() != 0) GTEST_SKIP() << "takes root, to give it up";
-  if (Fd setting(::open("/proc/sys/vm/unprivileged_userfaultfd", O_RDONLY)); setting) {
-    char value = '1';
-    ASSERT_EQ(::read(setting.get(), &value, 1), 1);
-    if (value != '0') GTEST_SKIP() << "every user is permitted here";
-  }
-  EXPECT_EXIT(
-      {
-        if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
-        try {
-          const Userfault everywhere(FaultService::handler);
-          ::_exit(2);
-        } catch (const Error& error) {
-          (void)!::write(STDERR_FILENO, error.what(), std::strlen(error.what()));
-        }
-        const Userfault own(FaultService::in_thread);
-        ::_exit(0);
-      },
-      testing::ExitedWithCode(0), "vm.unprivileged_userfaultfd=1.*/dev/userfaultfd");
-}
-
-// Bytes that are gone end the program as memory that fails does, with a line that says so.
-TEST(PagerDeath, OfLostPages) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's own handler comes first";
-#endif
-  EXPECT_EXIT(
-      {
-        const Memory memory(FaultService::in_thread);
-        std::iota(memory.words.begin(), memory.words.end(), 1U);
-        memory.space->reads_end_with.store(Status::lost);
-        ::_exit(memory.words[0] == 1 ? 0 : 1);
-      },
-      testing::KilledBySignal(SIGBUS), "farside: cannot bring a page of far memory: lost");
-}
-
-// A space that has no room is waited for; in the end the program is told.
-TEST(PagerDeath, OfASpaceThatStaysFull) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's own handler comes first";
-#endif
-  EXPECT_EXIT(
-      {
-        const Memory memory(FaultService::in_thread, kSpace, kBudget, std::chrono::milliseconds(200));
-        memory.space->writes_end_with.store(Status::full);
-        std::iota(memory.words.begin(), memory.words.end(), 1U);
-        ::_exit(0);
-      },
-      testing::KilledBySignal(SIGBUS), "farside: cannot bring a page of far memory: .*far memory is full");
 }
 
 }  // namespace

@@ -338,7 +338,7 @@ void without_any_descriptors() {
 void outside() {
   constexpr std::size_t kBytes = 20 * kLarge;
   void* const memory = sbrk(kBytes);
-  REQUIRE(memory != reinterpret_cast<void*>(-1));
+  REQUIRE(memory != reinterpret_cast<void*>(-1));  // NOLINT(performance-no-int-to-ptr): what sbrk says
   std::memset(memory, 1, kBytes);
   for (;;) pause();
 }

@@ -22,7 +22,7 @@ TEST(WrittenBlocks, HoldAllThatWasSetAndNoBlockThatWasCleared) {
     const std::uint64_t bytes = 1 + dice() % (kBytes - offset);
     if (dice() % 2 == 0) {
       blocks.set(offset, bytes);
-      std::fill(model.begin() + offset / kBlock, model.begin() + (offset + bytes - 1) / kBlock + 1, true);
+      for (std::uint64_t block = offset / kBlock; block <= (offset + bytes - 1) / kBlock; ++block) model[block] = true;
     } else {
       blocks.clear(offset, bytes);
       for (std::uint64_t block = 0; block < model.size(); ++block) {

@@ -26,7 +26,6 @@ namespace {
 
 using test::eventually;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 bool has_ended(const Fd& pidfd, int timeout_ms) {
   pollfd event{pidfd.get(), POLLIN, 0};

@@ -27,7 +27,6 @@ using test::expect_resident_below;
 using test::Member;
 using test::open_descriptors;
 using test::resident_bytes;
-using test::soon;
 using test::Stranger;
 using testing::HasSubstr;
 

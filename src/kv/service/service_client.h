@@ -53,7 +53,7 @@ class ServiceClient {
   struct Linked {
     std::array<std::shared_ptr<ServerLink>, 2> seats;
     std::unique_ptr<Channel> channel;  ///< for what is READ of them between sessions; made when it is needed
-    /// Of sessions, to renew one: by seat.
+    /// Attempts to renew a session, by seat.
     struct Attempts {
       net::SetupClock::time_point next{};
       std::optional<net::SetupClock::time_point> met{};  ///< since when the last one has been linked to

@@ -69,7 +69,7 @@ void work_at_random(team::Team& team, AtomicSession& session, HistoryRecorder& r
   std::mt19937_64 dice(seed);
   std::vector<std::string> names;
   for (std::uint64_t key = 0; key < kKeys; ++key) names.push_back(key_name(key));
-  const std::int64_t transactions = reduced(400);
+  const auto transactions = static_cast<std::int64_t>(reduced(400));
   for (std::int64_t id = 1; id <= transactions; ++id) {
     std::vector<std::uint64_t> keys;
     for (std::uint64_t key = 0; key < kKeys; ++key) {

@@ -81,7 +81,8 @@ class Oracle {
     if (!used_.insert(timestamp).second) return;
     std::map<std::string, std::string> values;
     for (std::uint64_t i = random_() % 4 + 1; i > 0; --i) {
-      values["key " + std::to_string(random_() % kKeys)] = std::string(random_() % most_bytes(), 'a' + random_() % 26);
+      values["key " + std::to_string(random_() % kKeys)] =
+          std::string(random_() % most_bytes(), static_cast<char>('a' + random_() % 26));
     }
     std::vector<Write> writes;
     for (const auto& [key, value] : values) {

@@ -28,8 +28,8 @@ class Words {
   void run(Chooser& chooser, const Program& first, const Program& second) {
     small_.run(chooser,
                [this](team::Rank rank) {
-                 sides_[rank].emplace(small_.world.team(rank).allocate("words", 64),
-                                      small_.world.fabric(rank).open_channel(), small_.world.fabric(rank));
+                 sides_[rank].emplace(Side{small_.world.team(rank).allocate("words", 64),
+                                           small_.world.fabric(rank).open_channel(), small_.world.fabric(rank)});
                },
                {[&] { first(*sides_[0]); }, [&] { second(*sides_[1]); }});
   }

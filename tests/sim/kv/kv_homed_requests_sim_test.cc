@@ -141,6 +141,9 @@ TEST(KvHomedRequests, WaitForTheStandbyOfAPrimaryThatIsLost) {
     side.move_after(50ms);
     EXPECT_EQ(side.receive(), "standby a");
   });
+}
+
+TEST(KvHomedRequests, WaitForTheStandbyOfAPrimaryThatWasLostBefore) {
   PartitionRun({}, [](Side& side) {
     side.lose(kPrimary);
     side.move_after(50ms);

@@ -1,128 +1,14 @@
 // Partitions with a standby each (src/kv/replication/standby.h), whose primaries die, or are only slow and taken for
 // dead: no put that has returned is lost, and when the standby serves no client reads what the primary still has,
 // although the primary may be out of reach.
-#include <optional>
-#include <string>
-
 #include <gtest/gtest.h>
 
-#include "tests/sim/faults_met.h"
-#include "tests/sim/kv/kv_run.h"
+#include "tests/sim/kv/kv_replicas_run.h"
 
 namespace farside::sim {
 namespace {
 
-using kv::ReplicaRules;
-
-constexpr std::uint64_t kSeeds = 300;
-constexpr Duration kShortLease = std::chrono::microseconds(500);
-
-KvScenario draw(std::uint64_t seed) {
-  Scheduler dice(seed * 104729);
-  KvScenario scenario;
-  scenario.has_standbys = true;
-  scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 2);
-  scenario.clients = 2 + static_cast<team::Rank>(dice.random() % 2);
-  scenario.keys = 2 + dice.random() % 3;
-  scenario.one_in_erases = dice.one_in(2) ? 1 + dice.random() % 5 : 0;
-  scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
-  scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
-  if (dice.one_in(3)) scenario.most_value_bytes = 700;
-  if (dice.one_in(3)) scenario.most_skew = std::chrono::milliseconds(10);
-  if (dice.one_in(2)) scenario.termination_timeout = std::chrono::microseconds(300);
-  scenario.ring_bytes = dice.one_in(2) ? 1024 : 4096;
-  scenario.network = draw_network(dice);
-  scenario.network.dead_memory_answers = dice.one_in(2);
-  scenario.pauses = static_cast<int>(dice.random() % 3);
-  scenario.stalls = static_cast<int>(dice.random() % 3);
-  scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
-  switch (dice.random() % 4) {
-    case 0: scenario.server_dies = true; break;
-    case 1: scenario.is_suspected = true; break;
-    case 2: scenario.standby_dies = true; break;
-    default: break;
-  }
-  scenario.network.revoking_kills = dice.one_in(2);
-  if (dice.one_in(2)) {
-    scenario.lease = kShortLease;
-    scenario.network.revoking_kills = false;
-    scenario.is_apart = dice.one_in(2);
-    scenario.apart *= 1 << dice.random() % 4;
-  }
-  if (dice.one_in(3)) scenario.breaks = 1 + static_cast<int>(dice.random() % 4);
-  if (dice.one_in(4)) scenario.fill();
-  if (dice.one_in(3)) {  // stops longer than time-outs
-    scenario.timeout = std::chrono::milliseconds(2) + dice.up_to(std::chrono::milliseconds(4));
-    scenario.pauses = 2 + static_cast<int>(dice.random() % 5);
-    scenario.rounds = 24;
-    if (!scenario.is_filled()) scenario.shipping = {.sync = scenario.timeout, .slice = scenario.timeout / 4};
-  }
-  if (dice.one_in(2)) {
-    scenario.stop_for_longer_than_limits(dice);
-    if (!scenario.lease) scenario.is_apart = dice.one_in(2);
-  }
-  return scenario;
-}
-
-using Shape = void (*)(KvScenario&);
-
-KvScenario drawn_as(Shape shape, std::uint64_t seed) {
-  KvScenario scenario = draw(seed);
-  shape(scenario);
-  // A lease does not cover a machine that was suspended and whose clock stood still (kv_replication.md, "Leases").
-  if (scenario.lease) scenario.network.clocks_stop = false;
-  // A client that is cut off and goes on may believe the primary: without leases the fabric has to end it.
-  if (!scenario.lease && !scenario.network.revoking_kills) scenario.telling = {};
-  return scenario;
-}
-
-/// Runs `usual` seeds, or those of the window that is asked for. Returns how many clients were cut off, per seed.
-double expect_kept_as(Shape shape, std::uint64_t usual, const std::optional<UnmetList>& unmet = {}) {
-  std::uint64_t cut_off = 0;
-  const auto run = [&](std::uint64_t seed, FaultCount& count) {
-    KvRun kv(seed, drawn_as(shape, seed));
-    kv.world().count_faults(count);
-    const auto found = kv.run();
-    cut_off += kv.world().cut_off();
-    return found;
-  };
-  expect_kept(usual, run, unmet);
-  testing::Test::RecordProperty("cut_off", std::to_string(cut_off));
-  return static_cast<double>(cut_off) / static_cast<double>(seed_window(usual).count);
-}
-
-/// The share of seeds under which a spare had all.
-double expect_taught_as(Shape shape) {
-  std::uint64_t taught = 0;
-  const auto run = [&](std::uint64_t seed, FaultCount& count) {
-    KvRun kv(seed, drawn_as(shape, seed));
-    kv.world().count_faults(count);
-    const auto found = kv.run();
-    if (kv.world().was_any_taught()) ++taught;
-    return found;
-  };
-  expect_kept(kSeeds / 3, run, {});
-  return static_cast<double>(taught) / static_cast<double>(seed_window(kSeeds / 3).count);
-}
-
 void any(KvScenario& /*scenario*/) {}
-
-/// One partition, which changes hands while all clients are at work.
-void moving(KvScenario& scenario) {
-  scenario.servers = 1;
-  scenario.rounds = 60;
-  scenario.keys = 2;
-  scenario.one_in_erases = scenario.one_in_expires = scenario.one_in_conditions = 0;
-  scenario.most_value_bytes = 24;
-  scenario.deaths = 0;
-  scenario.standby_dies = scenario.is_suspected = false;
-  scenario.breaks = 0;
-  scenario.server_dies = true;
-  scenario.memory_bytes = KvScenario().memory_bytes;
-  scenario.timeout = KvScenario().timeout;
-  scenario.shipping = KvScenario().shipping;
-  scenario.pauses %= 3;
-}
 
 /// And its primary's connection to its standby breaks again and again before.
 void moving_after_breaks(KvScenario& scenario) {
@@ -197,64 +83,6 @@ void apart_and_late(KvScenario& scenario) {
   scenario.pauses = 3;
 }
 
-/// Its standby dies, a spare is taught all that the primary has, and then the primary dies.
-void healing(KvScenario& scenario) {
-  moving(scenario);
-  scenario.rounds = 120;
-  scenario.one_in_erases = 4;
-  scenario.server_dies = false;
-  scenario.standby_dies = scenario.has_spares = true;
-  scenario.is_apart = false;
-  scenario.then = KvScenario::Then::dies_when_full;
-}
-
-/// And no put is done while there is one copy.
-void healing_before_writes(KvScenario& scenario) {
-  healing(scenario);
-  scenario.rounds = 200;
-  scenario.shipping.min_copies = 2;
-  scenario.then = KvScenario::Then::none;
-}
-
-/// And the primary is only slow, and goes on.
-void healing_until_suspected(KvScenario& scenario) {
-  healing(scenario);
-  scenario.then = KvScenario::Then::suspected_when_full;
-  scenario.network.revoking_kills = false;
-}
-
-/// And the primary dies before the spare has all.
-void healing_too_late(KvScenario& scenario) {
-  healing(scenario);
-  scenario.rounds = 30;
-  scenario.keys = 4;
-  scenario.most_value_bytes = 700;
-  scenario.then = KvScenario::Then::dies_when_taught;
-}
-
-/// The primary dies, its standby, which serves, teaches a spare, and then dies as well.
-void healing_after_a_move(KvScenario& scenario) {
-  healing(scenario);
-  scenario.standby_dies = false;
-  scenario.server_dies = true;
-}
-
-/// The primary is only slow, and goes on.
-void healing_after_a_suspicion(KvScenario& scenario) {
-  healing_after_a_move(scenario);
-  scenario.server_dies = false;
-  scenario.is_suspected = true;
-  scenario.network.revoking_kills = false;
-}
-
-/// And the standby reaches all clients but one, which reaches the primary.
-void healing_apart(KvScenario& scenario) {
-  healing_after_a_suspicion(scenario);
-  scenario.rounds = 200;
-  scenario.lease = kShortLease;
-  scenario.is_apart = true;
-}
-
 /// One partition of little memory, with erasures, in which nothing stops.
 void full(KvScenario& scenario) {
   moving(scenario);
@@ -266,18 +94,10 @@ void full(KvScenario& scenario) {
   scenario.first_slice = scenario.timeout;  // asked again, a put that is done may be answered with unknown
 }
 
-bool caught(const ReplicaRules& rules, Shape shape) {
-  return noticed(first_violation(4 * kSeeds, [&](std::uint64_t seed) {
-    KvScenario scenario = drawn_as(shape, seed);
-    scenario.replica_rules = rules;
-    return KvRun(seed, scenario).run();
-  }));
-}
-
 TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
   const std::vector<Fault> ends{Fault::poster_stopped, Fault::poster_died, Fault::landed_orphaned};
   const double cut_off = expect_kept_as(
-      any, kSeeds,
+      any, kReplicaSeeds, clients_cut_off,
       UnmetList{
           writes_complete_early(),
           fences_find_all_over(),
@@ -319,56 +139,21 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
 TEST(KvReplicasSim, PassWhatFailedOnce) {
   for (const std::uint64_t seed : {7015U}) EXPECT_EQ(KvRun(seed, drawn_as(any, seed)).run(), std::nullopt) << seed;
 }
-TEST(KvReplicasSim, MoveWhenAPrimaryDies) { expect_kept_as(moving, kSeeds / 3); }
+TEST(KvReplicasSim, MoveWhenAPrimaryDies) { expect_kept_as(moving, kReplicaSeeds / 3); }
 TEST(KvReplicasSim, MoveFromAPrimaryThatIsOnlySlow) {
-  expect_kept_as(slow, kSeeds / 3);
-  expect_kept_as(slow_to_hear, kSeeds / 3);
+  expect_kept_as(slow, kReplicaSeeds / 3);
+  expect_kept_as(slow_to_hear, kReplicaSeeds / 3);
 }
 TEST(KvReplicasSim, MoveAlsoFromAClientThatIsCutOff) {
-  EXPECT_GE(expect_kept_as(slow_to_hear_and_cut_off, kSeeds / 3), 0.5);
+  EXPECT_GE(expect_kept_as(slow_to_hear_and_cut_off, kReplicaSeeds / 3), 0.5);
 }
-TEST(KvReplicasSim, KeepShippingWhenConnectionsBreak) { expect_kept_as(moving_after_breaks, kSeeds / 3); }
-TEST(KvReplicasSim, MoveWhileTheConnectionIsMadeAnew) { expect_kept_as(relinking, kSeeds / 3); }
+TEST(KvReplicasSim, KeepShippingWhenConnectionsBreak) { expect_kept_as(moving_after_breaks, kReplicaSeeds / 3); }
+TEST(KvReplicasSim, MoveWhileTheConnectionIsMadeAnew) { expect_kept_as(relinking, kReplicaSeeds / 3); }
 TEST(KvReplicasSim, MoveAlsoForAClientThatTheStandbyDoesNotReach) {
-  expect_kept_as(apart, kSeeds / 3);
-  expect_kept_as(apart_and_late, kSeeds / 3);
+  expect_kept_as(apart, kReplicaSeeds / 3);
+  expect_kept_as(apart_and_late, kReplicaSeeds / 3);
 }
-TEST(KvReplicasSim, AreMadeAgain) {
-  EXPECT_GE(expect_taught_as(healing), 0.5);
-  EXPECT_GE(expect_taught_as(healing_until_suspected), 0.5);
-}
-TEST(KvReplicasSim, AreMadeAgainByAStandbyThatWasPromoted) {
-  EXPECT_GE(expect_taught_as(healing_after_a_move), 0.5);
-  EXPECT_GE(expect_taught_as(healing_after_a_suspicion), 0.5);
-  EXPECT_GE(expect_taught_as(healing_apart), 0.5);
-}
-/// The primary dies, and its standby serves alone until it has taught a spare.
-void moving_before_writes(KvScenario& scenario) {
-  healing_before_writes(scenario);
-  scenario.standby_dies = false;
-  scenario.server_dies = true;
-}
-
-/// The share of seeds under which puts were refused for want of a copy, and done later.
-double expect_refused_as(Shape shape) {
-  std::uint64_t written_again = 0;
-  const auto run = [&](std::uint64_t seed, FaultCount& count) {
-    KvRun kv(seed, drawn_as(shape, seed));
-    kv.world().count_faults(count);
-    const auto found = kv.run();
-    if (kv.was_written_again()) ++written_again;
-    return found;
-  };
-  expect_kept(kSeeds / 3, run, {});
-  return static_cast<double>(written_again) / static_cast<double>(seed_window(kSeeds / 3).count);
-}
-
-TEST(KvReplicasSim, RefuseWritesUntilThereAreEnoughAgain) {
-  EXPECT_GE(expect_refused_as(healing_before_writes), 0.25);
-  EXPECT_GE(expect_refused_as(moving_before_writes), 0.25);
-}
-TEST(KvReplicasSim, AreNotServedBeforeTheyAreWhole) { expect_kept_as(healing_too_late, kSeeds / 10); }
-TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kSeeds / 15); }
+TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kReplicaSeeds / 15); }
 
 TEST(KvReplicasSimRules, CatchAnAnswerBeforeTheChangeWasShipped) {
   EXPECT_TRUE(caught({.answers_after_shipping = false}, moving));
@@ -395,12 +180,6 @@ TEST(KvReplicasSimRules, CatchAStandbyThatCutsNoClientOff) {
 }
 TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
 TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheLease) { EXPECT_TRUE(caught({.looks_at_the_lease = false}, apart)); }
-TEST(KvReplicasSimRules, CatchAPrimaryThatIsStillCalledAlone) {
-  EXPECT_TRUE(caught({.retracts_alone = false}, healing_until_suspected));
-}
-TEST(KvReplicasSimRules, CatchAStandbyThatServesBeforeItIsWhole) {
-  EXPECT_TRUE(caught({.serves_when_full = false}, healing_too_late));
-}
 TEST(KvReplicasSimRules, CatchAStandbyThatDoesNotOutwaitLeases) {
   EXPECT_TRUE(caught({.outwaits_leases = false}, apart_with_long_leases));
 }

@@ -64,7 +64,7 @@ double expect_kept_as(Shape shape, std::uint64_t usual, const std::optional<Unme
   const auto run = [&](std::uint64_t seed, FaultCount& count) {
     KvRun kv(seed, drawn_as(shape, seed));
     kv.world().count_faults(count);
-    const auto found = kv.run();
+    auto found = kv.run();
     late_puts += kv.late_puts();
     return found;
   };

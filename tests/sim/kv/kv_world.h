@@ -150,7 +150,7 @@ class KvWorld {
   /// By operation and region; the words of rings and epochs apart. The count outlives this.
   void count_faults(FaultCount& count) {
     count.call_places([seats = seats()](std::string_view region, std::uint64_t offset) {
-      const std::string name(region);
+      std::string name(region);
       if (region.starts_with("kv rings")) return name + (offset == kv::ShippingRing::kTaken ? ": taken" : ": frames");
       if (region == "kv epochs") return name + (offset < seats * sizeof(ControlWord) ? ": epoch" : ": alone");
       return name;
