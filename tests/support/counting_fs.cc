@@ -16,11 +16,11 @@
 // first read of the file /slow, until setxattr(MOUNTPOINT, "user.released"); others of it do. After
 // setxattr(MOUNTPOINT, "user.hang_at_root") no question for the root's attributes is answered.
 #define FUSE_USE_VERSION 31
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -133,7 +133,7 @@ int get_extended(const char* path, const char* name, char* into, std::size_t roo
   const std::string text = std::to_string(count->load());
   if (room == 0) return static_cast<int>(text.size());
   if (room < text.size()) return -ERANGE;
-  std::memcpy(into, text.data(), text.size());
+  std::ranges::copy(text, into);
   return static_cast<int>(text.size());
 }
 

@@ -28,9 +28,7 @@ using net::ClaimPurpose;
 using net::FrameKind;
 using test::eventually;
 using test::Member;
-using test::soon;
 using test::Stranger;
-using testing::ElementsAre;
 using testing::IsEmpty;
 
 class AuthorityHere : public testing::Test {
