@@ -21,6 +21,7 @@ void add_node(CLI::App& app, Action& chosen);
 // Those of farside kv.
 void add_kv_store(CLI::App& kv, Action& chosen);
 void add_kv_shell(CLI::App& kv, Action& chosen);
+void add_kv_recover(CLI::App& kv, Action& chosen);
 void add_kv_serve(CLI::App& kv, Action& chosen);
 void add_kv_bench(CLI::App& kv, Action& chosen);
 

@@ -67,6 +67,7 @@ void add_kv(CLI::App& app, Action& chosen) {
   add_kv_store(*kv, chosen);
   add_kv_shell(*kv, chosen);
   add_kv_serve(*kv, chosen);
+  add_kv_recover(*kv, chosen);
   add_kv_bench(*kv, chosen);
   add_check(*kv, chosen);
 }

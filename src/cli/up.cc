@@ -154,8 +154,7 @@ void add_kv(CLI::App& command, UpArguments& arguments) {
       ->needs(copies);
   CLI::Option* dir = command.add_option("--kv-dir", arguments.kv_dir, "Keep a journal in DIR and recover from it")
                          ->type_name("DIR")
-                         ->needs(kv)
-                         ->excludes(copies);
+                         ->needs(kv);
   command
       .add_option("--kv-sync", arguments.kv_sync,
                   "On the disk before it is acknowledged, each second, or when it likes")
@@ -218,7 +217,7 @@ void add_up(CLI::App& app, Action& chosen) {
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
       "With --kv they also keep keys and values, each a part of them, for farside kv and for programs;\n"
       "with --kv-dir a node that is started again has what it had, and with --kv-copies 2 the standby serves the\n"
-      "keys of a dead node.\n\n"
+      "keys of a dead node. With both each copy has a directory in DIR, and all nodes may die at once.\n\n"
       "With --far they lend memory, 4 MiB at a time, to programs and devices of any machine of the pool "
       "(docs/far.md).\n\n"
       "With --foreground it exits with 0 when it was asked to end and no node had failed for good, else with the code\n"

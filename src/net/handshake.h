@@ -21,7 +21,7 @@ namespace farside::net {
 
 /// Advances with every change of the messages of teams and services, and of constants on which both sides rely
 /// (team/liveness.h, kv/protocol/lease.h).
-inline constexpr std::uint32_t kTeamProtocol = 10;
+inline constexpr std::uint32_t kTeamProtocol = 11;
 
 struct Preamble {
   std::array<char, 8> magic{'f', 'a', 'r', 's', 'i', 'd', 'e', '\n'};

@@ -29,8 +29,12 @@ inline constexpr milliseconds kLook{20};
 inline constexpr Duration kOthers = seconds(30);
 /// For the addresses of nodes that have come back. A client of a service waits.
 inline constexpr Duration kLearn = milliseconds(200);
+/// For the other server of a partition whose copies are on disks to say what its own has. One that reads a long journal
+/// does not answer.
+inline constexpr milliseconds kSuccession{10'000};
 
-static_assert(team::time_limits::kSetup < kStart && kOthers < kStart && kv::time_limits::kStandby < kStart,
+static_assert(team::time_limits::kSetup < kStart && kOthers < kStart && kv::time_limits::kStandby < kStart &&
+                  2 * kSuccession < kStart,
               "a node that lacks another one says which before farside up gives up");
 static_assert(team::time_limits::kEnd < kEnd, "the launcher kills nodes that hang before farside down kills it");
 static_assert(kLook < kLock && kLook < kStatus && kEnd < kKill);

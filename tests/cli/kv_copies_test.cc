@@ -195,11 +195,10 @@ TEST_F(KvCopies, EndAsOtherPoolsDo) {
   EXPECT_TRUE(runtime_files().empty());  // no node failed, so not even the record is left
 }
 
-TEST_F(KvCopies, NeedTwoNodesAndNoJournal) {
+TEST_F(KvCopies, NeedTwoNodes) {
   const CommandEnd alone = up({"-n", "1", "--kv", "16M", "--kv-copies", "2"});
   EXPECT_EQ(alone.code(), 2);
   EXPECT_NE(alone.err.find("must be on different nodes"), std::string::npos) << alone.err;
-  EXPECT_EQ(up({"-n", "2", "--kv", "16M", "--kv-copies", "2", "--kv-dir", "x"}).code(), 2);
   EXPECT_EQ(up({"-n", "2", "--kv", "16M", "--kv-copies", "1", "--kv-min-copies", "2"}).code(), 2);
 }
 

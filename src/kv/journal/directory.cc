@@ -58,10 +58,28 @@ void take_from_others(const Fd& directory, const std::filesystem::path& path) {
   throw Error({"keep a journal in", path, "others than its owner may write to it", "chmod go-w it"});
 }
 
+// So that a loss of power does not take the directory with what it has.
+void sync_directory(const std::filesystem::path& path) {
+  const Fd directory(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory || ::fsync(directory.get()) != 0) throw errno_error("keep a journal below", path, kRemedy);
+}
+
+/// The names in it. Throws Error.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    entries.push_back(at->path());
+  }
+  if (error) throw Error({"look into", path, error.message(), kRemedy});
+  return entries;
+}
+
 Fd open_or_make(const std::filesystem::path& path) {
   std::error_code error;  // what is missing afterwards, open says
   std::filesystem::create_directories(path.parent_path(), error);
   const bool is_new = ::mkdir(path.c_str(), S_IRWXU) == 0;
+  if (is_new) sync_directory(path.parent_path());
   Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) throw errno_error("keep a journal in", path, kRemedy);
   expect_owner(directory, path, is_new);
@@ -79,8 +97,8 @@ JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move
     throw Error({"keep a journal in", path_, "another server has its journal there",
                  "end that server, or name another directory"});
   }
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    if (entry.path().extension() == kUnfinished) std::filesystem::remove(entry.path());
+  for (const auto& entry : entries_of(path_)) {
+    if (entry.extension() == kUnfinished) ::unlink(entry.c_str());
   }
 }
 
@@ -93,8 +111,8 @@ std::string JournalDirectory::path_of(const JournalFileId& file) const { return 
 std::vector<std::uint64_t> JournalDirectory::numbers_of(JournalFileKind kind) const {
   std::vector<std::uint64_t> numbers;
   const std::string_view prefix = prefix_of(kind);
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    const std::string name = entry.path().filename();
+  for (const auto& entry : entries_of(path_)) {
+    const std::string name = entry.filename();
     if (!name.starts_with(prefix)) continue;
     std::uint64_t number = 0;
     std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number, kHex);
@@ -129,5 +147,7 @@ Fd JournalDirectory::make_log(const JournalFileId& log, const Partition& partiti
 
 // A file that cannot be removed is found again when the directory is opened.
 void JournalDirectory::remove(const JournalFileId& file) const { ::unlinkat(fd_.get(), name_of(file).c_str(), 0); }
+
+bool JournalDirectory::sync() const { return ::fsync(fd_.get()) == 0; }
 
 }  // namespace farside::kv

@@ -38,6 +38,8 @@ class JournalDirectory {
   /// A log without entries, published.
   [[nodiscard]] Fd make_log(const JournalFileId& log, const Partition& partition) const;
   void remove(const JournalFileId& file) const;
+  /// After true the disk has the names of all that is in it.
+  [[nodiscard]] bool sync() const;
 
  private:
   std::filesystem::path path_;

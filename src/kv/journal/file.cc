@@ -64,7 +64,7 @@ JournalReader::JournalReader(std::string path, const JournalFileId& id, const Pa
   if (bytes.size() < sizeof head) throw damage("it is shorter than its head");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.magic != JournalFileHead::kMagic || head.checksum != head.checksum_of()) throw damage("its head is damaged");
-  if (head.version != JournalFileHead::kVersion) {
+  if (head.version < JournalFileHead::kOldestVersion || head.version > JournalFileHead::kVersion) {
     throw Error(
         {"recover from", path_, "it is of version " + std::to_string(head.version), "use the farside that wrote it"});
   }

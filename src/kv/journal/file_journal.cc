@@ -68,12 +68,29 @@ JournalState FileJournal::state() const {
   return is_full_ || is_stuck_ ? JournalState::full : JournalState::sound;
 }
 
-bool FileJournal::sync() {
-  if (has_failed_ || (is_stuck_ && Clock::now() < next_try_)) return false;
-  return keep();
+void FileJournal::append_forgotten(const Store::Forgotten& forgotten) {
+  const ForgottenState state{forgotten.keys, forgotten.sessions};
+  log_.append(JournalEntryHead::Kind::forgotten, std::as_bytes(std::span(&state, 1)));
 }
 
-bool FileJournal::keep() {
+// The system tells of an error once, which may be the other thread.
+bool FileJournal::sync_to_disk() {
+  if (syncing_.valid()) end_background_sync();
+  if (!write()) return false;
+  if (log_.sync()) return true;
+  give_up(errno);
+  return false;
+}
+
+bool FileJournal::sync() {
+  if (!write()) return false;
+  if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
+  give_up(errno);
+  return false;
+}
+
+bool FileJournal::write() {
+  if (has_failed_ || (is_stuck_ && Clock::now() < next_try_)) return false;
   is_stuck_ = !log_.write();
   if (is_stuck_) {
     note_full(errno);
@@ -81,9 +98,7 @@ bool FileJournal::keep() {
     return false;
   }
   look_for_room();
-  if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
-  give_up(errno);
-  return false;
+  return true;
 }
 
 // ---- Room on the disk
@@ -152,14 +167,16 @@ bool FileJournal::step() {
   return false;
 }
 
-void FileJournal::sync_in_background() {
-  if (is_over(syncing_)) {
-    if (const int error = syncing_.get(); error != 0) {
-      give_up(error);
-    } else {
-      log_.note_synced(syncing_to_);
-    }
+void FileJournal::end_background_sync() {
+  if (const int error = syncing_.get(); error != 0) {
+    give_up(error);
+  } else {
+    log_.note_synced(syncing_to_);
   }
+}
+
+void FileJournal::sync_in_background() {
+  if (is_over(syncing_)) end_background_sync();
   const Clock::time_point now = Clock::now();
   if (syncing_.valid() || now < next_sync_ || log_.synced() == log_.last()) return;
   next_sync_ = now + kBetweenSyncs;

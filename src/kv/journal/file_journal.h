@@ -47,7 +47,17 @@ class FileJournal final : public Journal {
   void append(std::span<const std::byte> request, std::span<const TakenPlace> /*places*/) override {
     log_.append(JournalEntryHead::Kind::request, request);
   }
+  /// Notes a version, or what was forgotten, of the store that this one is copied from.
+  void append_version(std::span<const std::byte> put) { log_.append(JournalEntryHead::Kind::version, put); }
+  void append_forgotten(const Store::Forgotten& forgotten);
   bool sync() override;
+  /// Gives the system what was appended, whatever the policy: it outlives the process.
+  [[nodiscard]] bool write();
+  /// Syncs to the disk what was appended, whatever the policy. False: it failed, and nothing is kept any more.
+  [[nodiscard]] bool sync_to_disk();
+  /// After an `error` that leaves unknown what the disk has: nothing is taken any more. There is no second try: the
+  /// system tells of lost pages once.
+  void give_up(int error);
   [[nodiscard]] bool takes() const override { return !is_full_ && takes_erasures(); }
   [[nodiscard]] bool takes_erasures() const override { return !is_stuck_ && !has_failed_; }
   [[nodiscard]] JournalState state() const;
@@ -70,7 +80,6 @@ class FileJournal final : public Journal {
     bool done;
   };
 
-  [[nodiscard]] bool keep();
   /// Finds out whether the disk is full.
   void look_for_room();
   /// 0, or why there is no room ahead of the log's end.
@@ -82,13 +91,13 @@ class FileJournal final : public Journal {
   [[nodiscard]] bool has_room_for(std::uint64_t bytes) const;
   void note_full(int error);
   void sync_in_background();
+  /// Waits for it.
+  void end_background_sync();
   void start_snapshot();
   void rotate(NextLog next);
   void end_publishing(const Published& published);
   bool write_snapshot();
   void end_snapshot(bool is_whole);
-  /// After a sync that failed with `error` there is no second try: the system tells of lost pages once.
-  void give_up(int error);
   void complain(int error, const char* what) const;
 
   const JournalSettings settings_;

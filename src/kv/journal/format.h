@@ -38,7 +38,8 @@ struct Partition {
 
 struct JournalFileHead {
   static constexpr std::uint64_t kMagic = 0x6c616e72756f6a6b;  ///< "kjournal"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kOldestVersion = 1;  ///< that can be read: it has neither version nor forgotten
 
   std::uint64_t magic;
   std::uint32_t version;
@@ -55,8 +56,10 @@ static_assert(sizeof(JournalFileHead) == 40 && std::has_unique_object_representa
 
 struct JournalEntryHead {
   enum class Kind : std::uint32_t {
-    request,  ///< that changed the store, as it came
-    end,      ///< of a snapshot: a SnapshotEnd
+    request,    ///< that changed the store, as it came
+    end,        ///< of a snapshot: a SnapshotEnd
+    version,    ///< of a log: one that was copied from the primary, as a snapshot has it
+    forgotten,  ///< of a log: what the primary had forgotten when all was copied, a ForgottenState
   };
 
   std::uint64_t checksum;  ///< XXH3 of the rest of the head and the body, seeded with the file's seed
@@ -83,6 +86,12 @@ struct SnapshotEnd {
   std::uint64_t last;  ///< entry before the first of the log of the same number
 };
 static_assert(sizeof(SnapshotEnd) == 32 && std::has_unique_object_representations_v<SnapshotEnd>);
+
+struct ForgottenState {
+  Timestamp keys;  ///< as Store::Forgotten has it
+  std::uint64_t sessions;
+};
+static_assert(sizeof(ForgottenState) == 24 && std::has_unique_object_representations_v<ForgottenState>);
 
 inline constexpr std::uint64_t kMaxEntryBytes = kMaxMessageBytes;
 

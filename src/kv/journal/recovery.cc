@@ -50,6 +50,8 @@ class Recovery {
   [[nodiscard]] JournalFile go_on_with(const End& end) const;
   JournalFile begin(std::uint64_t number) const;
   void load(const JournalReader& reader, const JournalEntry& entry);
+  void load_version(const JournalReader& reader, const JournalEntry& entry, const Request& version);
+  void forget(const JournalReader& reader, const ForgottenState& forgotten);
   void repeat(const JournalReader& reader, const JournalEntry& entry);
   [[nodiscard]] static Error nonsense(const JournalReader& reader, const JournalEntry& entry);
   [[nodiscard]] static Request request_of(const JournalReader& reader, const JournalEntry& entry);
@@ -86,10 +88,9 @@ std::uint64_t Recovery::load_snapshot() {
     }
     if (entry->body.size() != sizeof end || !reader.has_ended()) throw reader.damage("it does not end where it should");
     std::memcpy(&end, entry->body.data(), sizeof end);
-    if (end.forgotten_sessions > kLatestTime) throw reader.damage("it forgets sessions of a time that cannot be");
     break;
   }
-  store_.forget({end.forgotten_keys, end.forgotten_sessions});
+  forget(reader, {end.forgotten_keys, end.forgotten_sessions});
   last_ = end.last;
   remove_before(number);  // which it stands in the place of
   return number;
@@ -173,7 +174,7 @@ void Recovery::commit_what_is_alone(JournalFile& log) {
 
 Request Recovery::request_of(const JournalReader& reader, const JournalEntry& entry) {
   auto request = Request::decode(entry.body);
-  if (entry.head.kind != JournalEntryHead::Kind::request || !request) throw nonsense(reader, entry);
+  if (!request) throw nonsense(reader, entry);
   return std::move(*request);
 }
 
@@ -185,15 +186,32 @@ Error Recovery::nonsense(const JournalReader& reader, const JournalEntry& entry)
 void Recovery::load(const JournalReader& reader, const JournalEntry& entry) {
   const Request request = request_of(reader, entry);
   if (request.kind != RequestKind::put) return repeat(reader, entry);
-  if (request.writes.size() != 1) throw nonsense(reader, entry);
+  load_version(reader, entry, request);
+}
+
+void Recovery::load_version(const JournalReader& reader, const JournalEntry& entry, const Request& version) {
+  if (version.kind != RequestKind::put || version.writes.size() != 1) throw nonsense(reader, entry);
   with_room([&] {
-    return store_.restore_version(request.timestamp, request.siblings, request.writes.front(), request.about);
+    return store_.restore_version(version.timestamp, version.siblings, version.writes.front(), version.about);
   });
   store_.reclaim_at_once();
 }
 
+void Recovery::forget(const JournalReader& reader, const ForgottenState& forgotten) {
+  if (forgotten.sessions > kLatestTime) throw reader.damage("it forgets sessions of a time that cannot be");
+  store_.forget({forgotten.keys, forgotten.sessions});
+}
+
 void Recovery::repeat(const JournalReader& reader, const JournalEntry& entry) {
+  if (entry.head.kind == JournalEntryHead::Kind::forgotten) {
+    ForgottenState forgotten{};
+    if (entry.body.size() != sizeof forgotten) throw nonsense(reader, entry);
+    std::memcpy(&forgotten, entry.body.data(), sizeof forgotten);
+    return forget(reader, forgotten);
+  }
   const Request request = request_of(reader, entry);
+  if (entry.head.kind == JournalEntryHead::Kind::version) return load_version(reader, entry, request);
+  if (entry.head.kind != JournalEntryHead::Kind::request) throw nonsense(reader, entry);
   with_room([&] {
     const Answer answer = kv::replay(store_, request);
     if (answer == Answer::refused) throw nonsense(reader, entry);
@@ -235,6 +253,7 @@ void Recovery::look_ahead() {
     JournalReader reader(directory_.path_of(log), log, partition_);
     while (const auto entry = reader.next()) {
       note_read(*entry);
+      if (entry->head.kind == JournalEntryHead::Kind::forgotten) continue;
       const Request request = request_of(reader, *entry);
       for (const Write& write : request.writes) prepared[request.timestamp].push_back(key_id(write.key));
       if (request.kind == RequestKind::put || request.kind == RequestKind::commit) {

@@ -50,6 +50,12 @@ struct ReplicaRules {
   Rule cuts_off_what_it_cannot_tell = true;  ///< the standby, on one host, before it serves
   Rule looks_at_the_epoch = true;            ///< a reader that took something from the primary, afterwards
 
+  // With copies on disks.
+  Rule keeps_before_taking = true;      ///< what the standby has taken is kept by its disk, and so what is answered
+  Rule awaits_taking = true;            ///< the primary, where what is answered must be on both disks
+  Rule claims_before_serving = true;    ///< the standby that is promoted has its new epoch on its disk by then
+  Rule disowns_before_teaching = true;  ///< the primary's disk says that it is followed before a standby is full
+
   // Between hosts.
   Rule looks_at_the_lease = true;  ///< a reader that took something from the primary
   Rule outwaits_leases = true;     ///< the standby, before it serves

@@ -76,6 +76,10 @@ inline constexpr Duration kBetweenStandbyLooks = milliseconds(100);
 inline constexpr Duration kMaxBetweenStandbyLooks = seconds(32);
 /// Between two looks for a process that has nothing and may be made the standby of a server that is alone.
 inline constexpr Duration kBetweenSeeks = milliseconds(100);
+/// The same for a process that has a copy on its disk alone and looks for the one in the other seat: at most.
+inline constexpr Duration kMaxBetweenLooksAtSeat = seconds(1);
+/// For a process to come to that seat where the last one is dead.
+inline constexpr Duration kOtherSeat = seconds(10);
 /// For shipping some of a copy to a standby that has nothing yet.
 inline constexpr Duration kLesson = milliseconds(20);
 /// For another connection to a standby after the first one broke, ...

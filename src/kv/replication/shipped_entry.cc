@@ -32,7 +32,7 @@ std::optional<ShippedEntry> ShippedEntry::decode(std::span<const std::byte> byte
   std::memcpy(&head, bytes.data(), sizeof head);
   bytes = bytes.subspan(sizeof head);
   const std::uint64_t lists = std::uint64_t{head.places} * sizeof(TakenPlace) + head.gone * sizeof(GoneKey);
-  if (lists > bytes.size() || head.part > ShippedPart::end_of_copy) return std::nullopt;
+  if (lists > bytes.size() || head.part > ShippedPart::begin_of_copy) return std::nullopt;
   ShippedEntry entry;
   entry.part = head.part;
   take(bytes, head.places, entry.places);

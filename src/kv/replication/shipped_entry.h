@@ -23,10 +23,11 @@
 namespace farside::kv {
 
 enum class ShippedPart : std::uint16_t {
-  change,       ///< of the primary's store; also of those that it made before
-  version,      ///< a committed one that it had before: a put of one key, `about` has what its mark says
-  end_of_copy,  ///< these were all; the request has the highest timestamp and session that the primary has forgotten,
-                ///< and in the place of a session the primary's epoch
+  change,         ///< of the primary's store; also of those that it made before
+  version,        ///< a committed one that it had before: a put of one key, `about` has what its mark says
+  end_of_copy,    ///< these were all; the request has the highest timestamp and session that the primary has forgotten,
+                  ///< and in the place of a session the primary's epoch
+  begin_of_copy,  ///< the first entry, where both servers have disks: a `use` with the store's number as its session
 };
 
 struct ShippedEntryHead {

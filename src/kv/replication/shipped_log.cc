@@ -1,13 +1,25 @@
 #include "kv/replication/shipped_log.h"
 
+#include <limits>
+
 #include "kv/server/replay.h"
 
 namespace farside::kv {
+
+namespace {
+
+constexpr std::string_view kDiskFlaw = "its disk is full, or has failed, as the log says in detail";
+
+/// No epoch follows it.
+constexpr std::uint64_t kLastEpoch = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
 
 bool ShippedLog::take_some() {
   unsigned frames = 0;
   while (is_sound() && frames < kFramesAtOnce && take_frame()) ++frames;
   if (frames == 0) return false;
+  if (is_sound() && disk_ != nullptr && rules_.keeps_before_taking) note_disk(disk_->keep());
   channel_.local_fence();  // it was copied before its place is given back
   region_.word<ControlWord>(ShippingRing::kTaken).store(is_sound() ? position_ : ShippingRing::kGivenUp);
   return true;
@@ -40,14 +52,40 @@ void ShippedLog::carry_out() {
   }
   for (const GoneKey& gone : entry->gone) store_.drop_gone(gone);
   if (!change) return;
-  if (carry_out(*entry, *change) != Answer::done) flaw_ = "its memory is not laid out as that of its primary";
+  if (carry_out(*entry, *change) != Answer::done) {
+    flaw_ = "its memory is not laid out as that of its primary";
+  } else if (disk_ != nullptr) {
+    note_disk(note_on_disk(*entry, *change));
+  }
+}
+
+void ShippedLog::note_disk(bool is_kept) {
+  if (!is_kept && needs_disk_) flaw_ = kDiskFlaw;
+}
+
+bool ShippedLog::note_on_disk(const ShippedEntry& entry, const Request& request) {
+  if (!is_begun_) {
+    is_begun_ = entry.part == ShippedPart::begin_of_copy && disk_->begin_copy(request.session);
+    return is_begun_;
+  }
+  switch (entry.part) {
+    case ShippedPart::begin_of_copy: return false;
+    case ShippedPart::change: disk_->append(entry.request); break;
+    case ShippedPart::version: disk_->append_version(entry.request); break;
+    case ShippedPart::end_of_copy:
+      disk_->append_forgotten({request.timestamp, request.settled});
+      return disk_->claim(CopyStanding::standby, epoch_);
+  }
+  return true;
 }
 
 Answer ShippedLog::carry_out(const ShippedEntry& entry, const Request& request) {
   switch (entry.part) {
     case ShippedPart::change: break;
     case ShippedPart::version: return replay_version_at(store_, request, entry.places);
+    case ShippedPart::begin_of_copy: return request.kind == RequestKind::use ? Answer::done : Answer::refused;
     case ShippedPart::end_of_copy:
+      if (request.session == kLastEpoch) return Answer::refused;
       store_.forget({request.timestamp, request.settled});
       epoch_ = request.session;
       is_full_ = true;

@@ -81,6 +81,31 @@ bool ShippingJournal::sync() {
   return true;
 }
 
+bool ShippingJournal::await_taking() {
+  if (!settings_.awaits_taking || !rules_.awaits_taking || standing_ != Standing::full || taken_ == flushed_)
+    return true;
+  std::uint64_t before = taken_;
+  Deadline deadline = fabric_.in(settings_.sync);
+  if (way_.bell) (void)channel_.add_signal(*way_.bell, 1, deadline);  // it looks anyway, later
+  for (Backoff<Duration> backoff(kFirstPause, kMaxPause); standing_ == Standing::full && taken_ != flushed_;) {
+    look_for_room({std::min(deadline.at, fabric_.in(slice()).at)});
+    if (taken_ != before) {
+      before = taken_;
+      deadline = fabric_.in(settings_.sync);
+      backoff.reset();
+    } else if (is_standby_dead_()) {
+      go_alone();
+    } else if (fabric_.now() >= deadline.at) {
+      return false;
+    } else if (fabric_.lost(way_.ring->peer())) {
+      reconnect();
+    } else {
+      fabric_.sleep(backoff.next());
+    }
+  }
+  return true;
+}
+
 // In proportion to what may be under way: with too short a limit nothing is shipped over a slow network.
 Duration ShippingJournal::slice() const {
   const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
@@ -210,7 +235,8 @@ MemoryUse ShippingJournal::with_state(MemoryUse use) const {
 
 // ---- Teaching
 
-void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract) {
+void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract,
+                            std::uint64_t store_number) {
   assert_that(standing_ == Standing::alone, "a server has one standby at a time");
   way_ = way;
   ring_ = ShippingRing::in(way.ring->bytes());
@@ -227,6 +253,11 @@ void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t ep
   copy_.emplace(store, [this](StoreCopy::Part part, const Request& request, std::span<const TakenPlace> places) {
     stage(part == StoreCopy::Part::version ? ShippedPart::version : ShippedPart::change, places, {}, request.encode());
   });
+  standby_has_disk_ = store_number != 0;
+  if (standby_has_disk_) {
+    const Request begin{.kind = RequestKind::use, .session = store_number};
+    stage(ShippedPart::begin_of_copy, {}, {}, begin.encode());
+  }
   copy_->begin();
 }
 
@@ -271,8 +302,17 @@ bool ShippingJournal::ship_some() {
   return progress() != before;
 }
 
+// The standby's disk says that a copy was begun: without one it would not be known, when both are started again,
+// whether it has lost what it had.
+bool ShippingJournal::has_been_taken_from() {
+  if (taken_ == 0 && flushed_ != 0) look_for_room(fabric_.in(settings_.lesson));
+  if (taken_ == 0) next_lesson_ = fabric_.in(kMaxPause).at;
+  return standing_ == Standing::taught && taken_ != 0;
+}
+
 // From here on nothing is answered before it is shipped: the standby is full when it finds this, and may be promoted.
 void ShippingJournal::finish_lesson() {
+  if (standby_has_disk_ && !has_been_taken_from()) return;
   if (rules_.retracts_alone && !retract_()) return;
   const Store::Forgotten forgotten = store_->all_forgotten();
   Request end{.kind = RequestKind::use, .session = epoch_, .settled = forgotten.sessions, .timestamp = forgotten.keys};

@@ -44,6 +44,8 @@ struct ShippingSettings {
   /// While nothing is shipped: of a look whether the standby follows, and from one to the next.
   Duration look = time_limits::kStandbyLook;
   Duration between_looks = time_limits::kBetweenStandbyLooks;
+  /// What is answered has been taken by the standby, which takes what its disk has kept.
+  bool awaits_taking = false;
   /// For an attempt to ship to a standby that is taught; no client is answered in that time.
   Duration lesson = time_limits::kLesson;
 };
@@ -75,12 +77,15 @@ class ShippingJournal final : public Journal {
 
   /// Requires: it is alone, and all that was appended is kept. The standby behind `way` has nothing. `store`, whose
   /// changes these are, outlives this, and has been served since `epoch`. `retract` is called before the standby counts
-  /// as full, until it returns true.
-  void teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract);
+  /// as full, until it returns true. `store_number`, if it is not 0, is what both servers' disks have the store by.
+  void teach(const Way& way, const Store& store, std::uint64_t epoch, RetractAlone retract,
+             std::uint64_t store_number = 0);
 
   void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
   void append_gone(std::span<const GoneKey> keys) override;
   bool sync() override;
+  /// Where it must be waited for: the standby has taken all that was kept by a sync that succeeded. False: not in time.
+  [[nodiscard]] bool await_taking();
   [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
   [[nodiscard]] bool has_enough_copies() const override {
     return settings_.min_copies < 2 || (standing() == Standing::full && !is_standby_dead_());
@@ -120,6 +125,7 @@ class ShippingJournal final : public Journal {
   [[nodiscard]] std::uint64_t progress() const { return most_written_ + flushed_ + taken_; }
   bool teach_on();
   [[nodiscard]] bool ship_some();
+  [[nodiscard]] bool has_been_taken_from();
   void finish_lesson();
   void go_back(Outcome failed);
   void look_for_room(Deadline deadline);
@@ -152,6 +158,7 @@ class ShippingJournal final : public Journal {
   std::uint64_t full_from_ = 0;  ///< the place of the log behind the end of the copy
   const Store* store_ = nullptr;
   std::uint64_t epoch_ = 0;
+  bool standby_has_disk_ = false;
   std::optional<StoreCopy> copy_{};  ///< none: all of it is staged
   RetractAlone retract_{};
   Time give_up_at_{};

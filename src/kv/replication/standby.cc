@@ -9,8 +9,14 @@ bool Standby::step() {
   return is_primary_dead_() ? take_over() : log_.take_some();
 }
 
+void Standby::serve(std::uint64_t epoch) {
+  words_.write(epoch);
+  epoch_ = epoch;
+}
+
 bool Standby::take_over() {
   if (rules_.closes_the_ring && !take_primarys_access_()) return false;  // it is tried again
+  log_.bear_with_the_disk();
   while (rules_.drains_the_ring && log_.take_some()) continue;
   if (has_given_up()) return false;
   if (!log_.is_full() && rules_.serves_when_full) {
@@ -19,8 +25,9 @@ bool Standby::take_over() {
   }
   commit_what_is_prepared_here_alone();
   const std::uint64_t epoch = log_.epoch() + 1;
-  words_.write(epoch);
-  epoch_ = epoch;
+  // Of a disk that fails it is not known what it has: nothing is written any more, and what was acknowledged is read.
+  if (disk_ != nullptr && rules_.claims_before_serving) (void)disk_->claim(CopyStanding::alone, epoch);
+  serve(epoch);
   return true;
 }
 

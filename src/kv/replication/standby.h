@@ -23,17 +23,21 @@ class Standby {
   /// After true nothing that the primary posts, or has posted, takes effect in this process's memory.
   using TakeAccess = std::function<bool()>;
 
-  /// `self` as `store` is asked by others. `ring` is new.
+  /// `self` as `store` is asked by others. `ring` is new. `disk`, if there is one, was begun anew.
   Standby(Channel& channel, const Region& ring, Store& store, ServerNumber self, ShippedLog::Begins begins,
-          EpochWords& words, IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {})
-      : log_(channel, ring, store, begins, rules),
+          EpochWords& words, IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {},
+          CopyOnDisk* disk = nullptr)
+      : log_(channel, ring, store, begins, rules, disk),
         store_(store),
+        disk_(disk),
         self_(self),
         words_(words),
         is_primary_dead_(std::move(is_primary_dead)),
         take_primarys_access_(std::move(take_primarys_access)),
         rules_(rules) {}
 
+  /// Serves since `epoch`, with what was recovered from its disk: nothing is followed. Once, before any step.
+  void serve(std::uint64_t epoch);
   /// Follows the primary, and takes its place when it is dead. True if there was anything to do.
   bool step();
   [[nodiscard]] bool serves() const noexcept { return epoch_ != 0; }
@@ -52,6 +56,7 @@ class Standby {
 
   ShippedLog log_;
   Store& store_;
+  CopyOnDisk* const disk_;
   const ServerNumber self_;
   EpochWords& words_;
   const IsDead is_primary_dead_;

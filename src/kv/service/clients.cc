@@ -33,6 +33,7 @@ Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Task
 
 std::string Clients::welcome() {
   Welcome now = welcome_;
+  now.waits = now.waits && !has_primary_;
   now.servers = servers_();
   if (standbys_) now.standbys = standbys_();
   return now.encode();
@@ -86,7 +87,7 @@ void Clients::join_standby(ServiceClients::Number number, PeerId peer, const std
 }
 
 ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& client, std::uint16_t incarnation) {
-  if (standby_ == nullptr || has_primary_)
+  if (standby_ == nullptr || has_primary_ || welcome_.goes_on)
     return "it ships its changes to a server that follows no primary, or another";
   has_primary_ = true;
   client.is_primary = incarnation;

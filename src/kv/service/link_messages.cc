@@ -7,7 +7,8 @@ std::string Welcome::encode() const {
   hello.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self).number(static_cast<std::uint8_t>(seat));
-  out.number(incarnation).choice(has_nothing);
+  out.number(incarnation).choice(has_nothing).choice(goes_on).choice(waits);
+  out.choice(claim.standing).number(claim.epoch).number(claim.store);
   out.number(static_cast<std::uint32_t>(longest_silence.count()));
   out.number(static_cast<ServerNumber>(servers.size()));
   for (const std::string& server : servers) out.text(server);
@@ -28,6 +29,11 @@ Welcome decode_welcome(std::string_view message) {
   welcome.seat = in.number<std::uint8_t>();
   welcome.incarnation = in.number<std::uint16_t>();
   welcome.has_nothing = in.flag();
+  welcome.goes_on = in.flag();
+  welcome.waits = in.flag();
+  welcome.claim.standing = in.choice(CopyStanding::alone);
+  welcome.claim.epoch = in.number<std::uint64_t>();
+  welcome.claim.store = in.number<std::uint64_t>();
   welcome.longest_silence = std::chrono::milliseconds(in.number<std::uint32_t>());
   const auto servers = in.number<ServerNumber>();
   for (ServerNumber server = 0; server < servers; ++server) welcome.servers.push_back(in.text());

@@ -22,6 +22,7 @@
 #include "farside/fabric/fabric.h"
 
 #include "kv/mailbox/mailbox_ring.h"
+#include "kv/protocol/copy_claim.h"
 #include "kv/protocol/key_id.h"
 #include "service/service_link.h"
 #include "service/service_messages.h"
@@ -42,6 +43,9 @@ struct Welcome {
   unsigned seat = 0;                  ///< of the partition's two
   std::uint16_t incarnation = 0;      ///< of the process (Team::incarnation)
   bool has_nothing = false;           ///< when it began: it is to be taught what its primary has
+  bool goes_on = false;               ///< it began with what its disk has, and serves
+  bool waits = false;                 ///< no primary teaches it yet: it may go on with what its disk has
+  CopyClaim claim{};                  ///< of its disk
   std::vector<std::string> servers;   ///< where each first seat listens, by partition
   std::vector<std::string> standbys;  ///< and each second one; none: there are none
   std::string memory;                 ///< the store's
@@ -50,8 +54,8 @@ struct Welcome {
   Duration grace{};
   std::chrono::milliseconds longest_silence{};  ///< until an unresponsive server is dead; 0: no process decides that
 
-  /// It began as a standby: it serves since the epoch that it tells.
-  [[nodiscard]] bool follows() const noexcept { return seat != 0 || has_nothing; }
+  /// It serves since the epoch that it tells.
+  [[nodiscard]] bool follows() const noexcept { return seat != 0 || has_nothing || goes_on; }
   [[nodiscard]] std::string encode() const;
 };
 

@@ -42,7 +42,9 @@ std::unique_ptr<Journal> PartitionServer::begin(const SoleServer& role) {
   return std::make_unique<FileJournal>(*role.journal, settings_.partition, store_);
 }
 
-std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
+std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) { return begin_shipping(role); }
+
+std::unique_ptr<ShippingJournal> PartitionServer::begin_shipping(const PrimaryServer& role) {
   auto shipping = std::make_unique<ShippingJournal>(fabric_, channel_, role.standby, role.is_standby_dead,
                                                     role.reach_again, settings_.replica_rules, role.shipping);
   shipping_ = shipping.get();
@@ -54,9 +56,24 @@ std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
 std::unique_ptr<Journal> PartitionServer::begin(const StandbyServer& role) {
   words_.emplace(fabric_, channel_, role.leases, role.cut_off, settings_.replica_rules, role.timeouts);
   standby_.emplace(channel_, role.ring, store_, settings_.partition.server, role.begins, *words_, role.is_primary_dead,
-                   role.take_primarys_access, settings_.replica_rules);
+                   role.take_primarys_access, settings_.replica_rules, role.disk);
   note_given_up_ = role.note_given_up;
-  return begin(role.promoted);
+  auto shipping = begin_shipping(role.promoted);
+  if (role.disk == nullptr) return shipping;
+  auto copies = std::make_unique<CopiesJournal>(*role.disk, std::move(shipping), settings_.replica_rules);
+  copies_ = copies.get();
+  if (role.goes_on) {
+    standby_->serve(role.disk->recover(store_));
+    begin_to_serve();
+  } else {
+    role.disk->prepare_to_copy(store_);
+  }
+  return copies;
+}
+
+void PartitionServer::begin_to_serve() {
+  shipping_->begin_to_serve();
+  if (copies_ != nullptr) copies_->begin_to_serve(epoch());
 }
 
 void PartitionServer::ask_others_by(Requests& servers) {
@@ -75,7 +92,7 @@ bool PartitionServer::follow_primary() {
   const bool did_serve = standby_->serves();
   was_busy_ = standby_->step();
   if (standby_->has_given_up() && !had_given_up) note_given_up_(standby_->flaw());
-  if (standby_->serves() && !did_serve) shipping_->begin_to_serve();
+  if (standby_->serves() && !did_serve) begin_to_serve();
   return was_busy_;
 }
 
@@ -83,7 +100,15 @@ void PartitionServer::look_after_standby() {
   if (shipping_ == nullptr || !serves()) return;
   note_standing();
   if (standing_ != ShippingJournal::Standing::alone || logged_.owes() || !primary_->find_another) return;
-  if (const auto way = primary_->find_another()) shipping_->teach(*way, store_, epoch(), primary_->retract_alone);
+  const std::uint64_t store_number = copies_ == nullptr ? 0 : copies_->store_number();
+  if (copies_ != nullptr && store_number == 0) return;
+  if (const auto way = primary_->find_another()) {
+    const auto retract = [this] {
+      const bool is_claimed = copies_ == nullptr || copies_->claim_to_be_followed();
+      return is_claimed && primary_->retract_alone();
+    };
+    shipping_->teach(*way, store_, epoch(), retract, store_number);
+  }
   note_standing();
 }
 

@@ -18,6 +18,7 @@
 #include "kv/protocol/requests.h"
 #include "kv/protocol/rules.h"
 #include "kv/protocol/time_limits.h"
+#include "kv/replication/copies_journal.h"
 #include "kv/replication/shipping_journal.h"
 #include "kv/replication/standby.h"
 #include "kv/server/request_handler.h"
@@ -44,7 +45,8 @@ struct PrimaryServer {
   ShippingSettings shipping{};
 };
 
-/// The server that follows the primary until that is dead, and serves then, alone at first.
+/// The server that follows the primary until that is dead, and serves then, alone at first. With a disk it may also go
+/// on from there: it serves from its start on what that has.
 struct StandbyServer {
   const Region& ring;  ///< new; the primary writes its changes there
   ShippedLog::Begins begins = ShippedLog::Begins::full;
@@ -55,6 +57,8 @@ struct StandbyServer {
   std::function<void(std::string_view flaw)> note_given_up;  ///< called once, when it could not follow
   PrimaryServer promoted;
   TellingTimeouts timeouts{};
+  CopyOnDisk* disk = nullptr;  ///< none: nothing outlives the process; outlives the server
+  bool goes_on = false;
 };
 
 using ServerRole = std::variant<SoleServer, PrimaryServer, StandbyServer>;
@@ -95,14 +99,17 @@ class PartitionServer {
   [[nodiscard]] bool has_nothing_to_follow() const noexcept { return !was_busy_; }
   /// The share that a primary's standby has; full, too, of a server that never has one.
   [[nodiscard]] ShippingJournal::Standing standing() const noexcept { return standing_; }
+  [[nodiscard]] const Store& store() const noexcept { return store_; }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
   [[nodiscard]] EpochWords& epoch_words();
 
  private:
   [[nodiscard]] std::unique_ptr<Journal> begin(const SoleServer& role);
   [[nodiscard]] std::unique_ptr<Journal> begin(const PrimaryServer& role);
+  [[nodiscard]] std::unique_ptr<ShippingJournal> begin_shipping(const PrimaryServer& role);
   [[nodiscard]] std::unique_ptr<Journal> begin(const StandbyServer& role);
   bool follow_primary();
+  void begin_to_serve();
   void note_standing();
   void look_after_standby();
 
@@ -113,6 +120,7 @@ class PartitionServer {
   // For a server that has, or may be given, a standby.
   std::optional<PrimaryServer> primary_;
   ShippingJournal* shipping_ = nullptr;
+  CopiesJournal* copies_ = nullptr;                                       ///< null: it has no disk
   ShippingJournal::Standing standing_ = ShippingJournal::Standing::full;  ///< as it was noted last
   // For a standby.
   std::optional<EpochWords> words_;

@@ -45,6 +45,13 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
                first_client(servers_, options), options.listen, standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return tasks_.run(); });
   server_.ask_others_by(others_);
+  if (!copy_ || options.replica.goes_on) return;
+  other_seat_.emplace(
+      secret_, [this] { return other_address(); }, welcome());
+  server_.add_chore([this] {
+    look_at_other_seat();
+    return false;
+  });
 }
 
 Service::~Service() {
@@ -64,8 +71,12 @@ PartitionSettings Service::settings() const {
 }
 
 ServerRole Service::role() {
+  if (options_.replica.standbys && options_.journal) {
+    copy_.emplace(*options_.journal, settings().partition, options_.replica.seat);
+  }
   if (follows()) return stand_by();
   if (options_.replica.standbys) return ship_to_standby();
+  if (options_.journal) DurableCopy::expect_none_in(options_.journal->directory);
   return SoleServer{options_.journal};
 }
 
@@ -107,7 +118,8 @@ PrimaryServer Service::serve_alone() {
       .retract_alone = [this] { return retract_alone(); },
       .shipping = {.min_copies = options_.replica.min_copies,
                    .bytes_per_second = options_.replica.copy_bytes_per_second,
-                   .sync = time_limits::sync_timeout(options_.longest_silence)}};
+                   .sync = time_limits::sync_timeout(options_.longest_silence),
+                   .awaits_taking = copy_ && options_.journal->sync == SyncPolicy::always}};
 }
 
 std::string Service::other_address() const {
@@ -172,7 +184,8 @@ bool Service::retract_alone() {
 }
 
 StandbyServer Service::stand_by() {
-  say_whether_it_gave_up(options_.replica.has_nothing);  // no client waits for one that is not taught
+  const bool may_go_on = copy_.has_value();
+  say_whether_it_gave_up(options_.replica.has_nothing && !may_go_on);  // no client waits for one that is not taught
   ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
   std::optional<EpochWords::Leases> leases;
   if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
@@ -183,7 +196,10 @@ StandbyServer Service::stand_by() {
           .is_primary_dead = [this] { return is_primary_dead(); },
           .take_primarys_access = [this] { return take_primarys_access(); },
           .note_given_up = [this](std::string_view flaw) { note_given_up(flaw); },
-          .promoted = serve_alone()};
+          .promoted = serve_alone(),
+          .timeouts = {},
+          .disk = copy_ ? &*copy_ : nullptr,
+          .goes_on = options_.replica.goes_on};
 }
 
 std::optional<StandbySide> Service::standby_side() {
@@ -239,6 +255,9 @@ Welcome Service::welcome() const {
           .seat = options_.replica.seat,
           .incarnation = options_.replica.incarnation,
           .has_nothing = options_.replica.has_nothing,
+          .goes_on = options_.replica.goes_on,
+          .waits = copy_ && !options_.replica.goes_on,
+          .claim = copy_ ? copy_->claim() : CopyClaim{},
           .servers = {},
           .standbys = {},
           .memory = memory_->handle(),
@@ -246,6 +265,38 @@ Welcome Service::welcome() const {
           .mailbox = options_.mailbox,
           .grace = options_.store.grace,
           .longest_silence = options_.longest_silence};
+}
+
+// Both processes have nothing in memory, and neither begins to serve but by this: so what their disks claim is what
+// there is.
+void Service::look_at_other_seat() {
+  if (primary_) {
+    succession_.reset();
+    return other_seat_.reset();
+  }
+  const auto other = other_seat_ ? other_seat_->waiting() : std::nullopt;
+  if (!other) return look_whether_other_is_gone();
+  if (succession_ && succession_->other == other->claim) return;
+  const bool is_first = options_.replica.seat == 0;
+  const CopyClaim own = copy_->claim();
+  const CopyClaim& first = is_first ? own : other->claim;
+  const CopyClaim& second = is_first ? other->claim : own;
+  const bool is_new = options_.replica.incarnation == 0 && other->incarnation == 0;
+  succession_ = {successor_of(first, second, is_new), other->claim,
+                 "its first copy is " + to_string(first) + ", its second " + to_string(second)};
+  say_whether_it_gave_up(succession_->successor == Successor::neither);
+}
+
+// No other copy has more than one that is alone. The process that had the other seat is dead for certain, and none has
+// come in its place: so none serves there.
+void Service::look_whether_other_is_gone() {
+  const bool may_go_on = copy_->claim().standing == CopyStanding::alone && options_.replica.is_gone &&
+                         options_.replica.is_gone(options_.self, 1 - options_.replica.seat);
+  if (!may_go_on) return gone_since_.reset();
+  if (!gone_since_) gone_since_ = fabric_->now();
+  if (succession_ || fabric_->now() - *gone_since_ < time_limits::kOtherSeat) return;
+  const Successor self = options_.replica.seat == 0 ? Successor::first_seat : Successor::second_seat;
+  succession_ = {self, {}, "the copy here is " + to_string(copy_->claim()) + ", and the other server is gone"};
 }
 
 bool Service::is_standby_dead() const {
@@ -261,7 +312,9 @@ bool Service::is_primary_dead() const {
 // Its primary has hung up, and all that this had shipped until then is done: so it is known whether it has everything.
 // Its death is told by others, and may be told later.
 bool Service::is_of_no_use() const {
-  if (!follows() || server_.serves() || is_primary_dead()) return false;
+  if (!follows() || server_.serves()) return false;
+  if (copy_ && server_.has_given_up()) return true;  // its disk, or its primary's, may have what it lacks
+  if (is_primary_dead()) return false;
   const bool is_left = primary_ && primary_->is == StandbySide::PrimaryIs::gone &&
                        fabric_->now() - primary_->since >= time_limits::kEnding && server_.has_nothing_to_follow();
   return is_left && !server_.is_full_standby();

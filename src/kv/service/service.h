@@ -16,9 +16,11 @@
 
 #include "base/task_queue.h"
 #include "base/throttled_log.h"
+#include "kv/journal/durable_copy.h"
 #include "kv/mailbox/mailbox_inbox.h"
 #include "kv/protocol/time_limits.h"
 #include "kv/service/clients.h"
+#include "kv/service/other_seat.h"
 #include "kv/service/other_servers.h"
 #include "kv/service/partition_server.h"
 #include "kv/service/standby_seeker.h"
@@ -30,16 +32,20 @@
 namespace farside::kv {
 
 /// A partition's two servers, in two processes, which have the partition's two seats: the one in the first seat begins
-/// as the primary, the one in the second as its standby. The same at all but for `seat`, `has_nothing` and
-/// `incarnation`.
+/// as the primary, the one in the second as its standby. With a journal both begin with nothing, until it is known
+/// which goes on with what its disk has (`Service::succession`). The same at all but for `seat`, `has_nothing`,
+/// `goes_on` and `incarnation`.
 struct ReplicaOptions {
   service::AddressesNow standbys{};  ///< where each second seat is, by partition; none: there are none
   unsigned seat = 0;                 ///< this one's, where it listens
   bool has_nothing = false;          ///< it begins as a standby, whichever seat it has, and is to be taught
+  bool goes_on = false;              ///< it serves from its start on what its disk has
   std::uint16_t incarnation = 0;     ///< of this process (Team::incarnation)
   /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that had that seat of a partition in that
   /// incarnation.
   std::function<bool(ServerNumber partition, unsigned seat, std::uint16_t incarnation)> is_dead{};
+  /// For certain: the last process that had that seat, in whose place none has come. Asked where copies are on disks.
+  std::function<bool(ServerNumber partition, unsigned seat)> is_gone{};
   std::uint32_t min_copies = 1;                             ///< ShippingSettings::min_copies
   std::uint64_t copy_bytes_per_second = 0;                  ///< ShippingSettings::bytes_per_second
   std::uint64_t ring_bytes = 8U << 20U;                     ///< of what changes are shipped through
@@ -55,7 +61,7 @@ struct ServiceOptions {
   MailboxShape mailbox;
   Duration termination_timeout =
       time_limits::kUndecided;               ///< with a client that was not heard of between prepare and commit
-  std::optional<JournalSettings> journal{};  ///< none: nothing outlives the process
+  std::optional<JournalSettings> journal{};  ///< none: nothing outlives the process; with standbys each copy's own
   ReplicaOptions replica{};
   /// Until a server on another host that does not answer is dead; 0 where no process decides that.
   std::chrono::milliseconds longest_silence{};
@@ -75,13 +81,27 @@ class Service {
   void wake() { bell_.ring(); }
   /// For the thread that serves: a standby that can never serve, whose primary may teach another one.
   [[nodiscard]] bool is_of_no_use() const;
+  /// For the thread that serves: which of the partition's two seats is to go on with what its disk has, and why. None:
+  /// that is not known, or one of them serves, or is taught.
+  struct Succession {
+    Successor successor;
+    CopyClaim other;     ///< that of the other seat
+    std::string claims;  ///< both, for messages
+  };
+  [[nodiscard]] const std::optional<Succession>& succession() const noexcept { return succession_; }
+  /// For the thread that serves: the disk of its copy is full, or has failed.
+  [[nodiscard]] bool has_bad_disk() const { return copy_ && !copy_->takes(); }
+  /// For the thread that serves: it has a copy on its disk alone, and no primary teaches it.
+  [[nodiscard]] bool waits() const { return copy_ && !options_.replica.goes_on && !primary_; }
 
  private:
   /// But for where servers are reached, which may change.
   [[nodiscard]] Welcome welcome() const;
   [[nodiscard]] PartitionSettings settings() const;
   [[nodiscard]] ServerRole role();
-  [[nodiscard]] bool follows() const { return options_.replica.seat != 0 || options_.replica.has_nothing; }
+  [[nodiscard]] bool follows() const {
+    return options_.replica.seat != 0 || options_.replica.has_nothing || options_.replica.goes_on;
+  }
   /// The address of the partition's other seat.
   [[nodiscard]] std::string other_address() const;
   [[nodiscard]] PrimaryServer ship_to_standby();
@@ -94,6 +114,8 @@ class Service {
   [[nodiscard]] bool is_other_dead(std::uint16_t incarnation) const {
     return options_.replica.is_dead(options_.self, 1 - options_.replica.seat, incarnation);
   }
+  void look_at_other_seat();
+  void look_whether_other_is_gone();
   [[nodiscard]] bool is_standby_dead() const;
   [[nodiscard]] bool is_primary_dead() const;
   [[nodiscard]] StandbyServer stand_by();
@@ -120,6 +142,10 @@ class Service {
   std::optional<Time> retracted_;     ///< when it was said that it is not alone any more; none: it is, or is not again
   ThrottledLog log_;
   // For a standby.
+  std::optional<DurableCopy> copy_;      ///< of a partition with standbys and journals
+  std::optional<OtherSeat> other_seat_;  ///< until it is taught
+  std::optional<Succession> succession_;
+  std::optional<Time> gone_since_;  ///< the process in the other seat
   std::unique_ptr<Region> ring_;
   struct Primary {
     StandbySide::Primary process;

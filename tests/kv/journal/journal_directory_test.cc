@@ -1,5 +1,4 @@
 // Where a journal may be: a directory that no other user can change.
-#include <functional>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -15,15 +14,6 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 using KvJournalDirectory = JournalTest;
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(KvJournalDirectory, IsMadeForItsOwnerAloneWhateverTheMask) {
   const mode_t before = ::umask(0);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "farside/base/error.h"
 
 #include "kv/journal/file_journal.h"
 #include "kv/server/request_handler.h"
@@ -28,6 +31,15 @@ inline Bytes read_file(const std::filesystem::path& path) {
 
 inline void write_file(const std::filesystem::path& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 /// What a store holds: of each key the newest committed version, and what is prepared.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ class FabricWithClock final : public Fabric {
  public:
   explicit FabricWithClock(Fabric& fabric) : fabric_(fabric) {}
 
+  std::function<void()> on_sleep{};  ///< what others do meanwhile
+
   void pass(Duration duration) { now_ = now_ + duration; }
   [[nodiscard]] Time now() const override { return now_; }
 
@@ -51,7 +54,10 @@ class FabricWithClock final : public Fabric {
   Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override {
     return fabric_.revoke(peer, life, deadline);
   }
-  void sleep(Duration duration) override { pass(duration); }
+  void sleep(Duration duration) override {
+    pass(duration);
+    if (on_sleep) on_sleep();
+  }
   [[nodiscard]] std::uint64_t random() override { return fabric_.random(); }
 
  private:
