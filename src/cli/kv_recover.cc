@@ -91,7 +91,7 @@ const FoundCopy& chosen_of(const std::vector<FoundCopy>& copies, const Recovery&
   return *fitting.front();
 }
 
-// What was read before the directory was held may not be so any more.
+// The record is read again when the directory is held: a server may have changed it before.
 int accept_loss(const std::vector<FoundCopy>& copies, const Recovery& recovery) {
   const std::filesystem::path directory = chosen_of(copies, recovery).directory;
   const kv::JournalDirectory held(directory);  // by no server

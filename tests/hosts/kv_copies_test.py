@@ -3,12 +3,13 @@ its host cut off, while clients on all hosts read and write: nothing that was ac
 Read Atomic, and they go on; but not who was cut off itself."""
 import os
 import queue
+import shutil
 import subprocess
 import threading
 import unittest
 
 import hosts
-from waiting import TIMEOUT_S
+from waiting import TIMEOUT_S, wait_for
 from pool_on_hosts import FARSIDE, Pool
 
 KV_WORK = os.environ["FARSIDE_KV_WORK"]
@@ -167,6 +168,56 @@ class KvCopiesOnHosts(unittest.TestCase):
         self.hosts.heal()
         lost.end()
         self.expect_a_good_history_of(clients)
+
+
+class KvCopiesOnDisksOfHosts(unittest.TestCase):
+    """The same with a journal for each copy: both servers of a partition may end at once."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = hosts.Hosts(4)
+
+    def setUp(self):
+        self.hosts.heal()
+        self.disk = hosts.SHARED / "disk"
+        shutil.rmtree(self.disk, ignore_errors=True)
+        options = ["--kv", "16M", "--kv-copies", "2", "--kv-dir", self.disk, "--kv-sync", "always"]
+        self.pool = self.enterContext(Pool(self.hosts, hosts.SHARED, options))
+        self.keys = [f"key {number}" for number in range(16)]
+
+    def kv(self, host, *command):
+        return host.run([FARSIDE, "kv", *command], env=self.pool.environment)
+
+    def put_all(self, value):
+        for number, key in enumerate(self.keys):
+            done = self.kv(self.hosts[number % 4], "put", key, value)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def expect_all(self, value):
+        for number, key in enumerate(self.keys):
+            wait_for(lambda: self.kv(self.hosts[number % 4], "get", key).returncode == 0, f"{key} to be there")
+            self.assertEqual(self.kv(self.hosts[number % 4], "get", key).stdout, value)
+
+    def wait_for_two_copies(self):
+        wait_for(lambda: self.hosts[0].run([FARSIDE, "status"], env=self.pool.environment).returncode == 0, "two copies")
+
+    def test_both_servers_of_a_partition_are_killed(self):
+        for value, killed in (("one", (1, 2)), ("two", (2, 3, 0)), ("three", (0, 1, 2, 3))):
+            self.wait_for_two_copies()
+            self.put_all(value)
+            for index in killed:
+                self.pool.kill_node(self.hosts[index])
+            self.expect_all(value)
+
+    def test_all_machines_are_started_again(self):
+        self.wait_for_two_copies()
+        self.put_all("value")
+        for program in [self.pool.farside(host, ["down"]) for host in self.hosts]:
+            program.wait(TIMEOUT_S)
+        for program in [self.pool.start_on(host) for host in self.hosts]:
+            self.assertEqual(program.wait(TIMEOUT_S), 0)
+        self.expect_all("value")
+        self.wait_for_two_copies()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kFolder = "journal-";
 constexpr std::uint64_t kFirstFolder = 1;
 
-/// Of a journal that was kept before there were two copies.
+/// The claim of a journal that was kept before there were two copies.
 bool is_adopted(const CopyRecord& record) {
   return record.claim() == CopyClaim{CopyStanding::alone} && record.folder() == kFirstFolder;
 }

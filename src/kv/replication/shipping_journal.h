@@ -44,7 +44,7 @@ struct ShippingSettings {
   /// While nothing is shipped: of a look whether the standby follows, and from one to the next.
   Duration look = time_limits::kStandbyLook;
   Duration between_looks = time_limits::kBetweenStandbyLooks;
-  /// What is answered has been taken by the standby, which takes what its disk has kept.
+  /// Nothing is answered before the standby, which takes what its disk has kept, has taken it.
   bool awaits_taking = false;
   /// For an attempt to ship to a standby that is taught; no client is answered in that time.
   Duration lesson = time_limits::kLesson;
@@ -84,7 +84,7 @@ class ShippingJournal final : public Journal {
   void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
   void append_gone(std::span<const GoneKey> keys) override;
   bool sync() override;
-  /// Where it must be waited for: the standby has taken all that was kept by a sync that succeeded. False: not in time.
+  /// Returns whether the standby has taken all that was kept by a sync that succeeded; true where that is not required.
   [[nodiscard]] bool await_taking();
   [[nodiscard]] bool takes() const override { return standing_ != Standing::full || staged_.size() <= ring_.capacity; }
   [[nodiscard]] bool has_enough_copies() const override {

@@ -25,7 +25,7 @@ bool Standby::take_over() {
   }
   commit_what_is_prepared_here_alone();
   const std::uint64_t epoch = log_.epoch() + 1;
-  // Of a disk that fails it is not known what it has: nothing is written any more, and what was acknowledged is read.
+  // If that fails it is not known what the disk has: nothing is written any more, and what was acknowledged is read.
   if (disk_ != nullptr && rules_.claims_before_serving) (void)disk_->claim(CopyStanding::alone, epoch);
   serve(epoch);
   return true;
