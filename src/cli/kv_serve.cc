@@ -67,7 +67,7 @@ void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) 
                  "Whether the disk of a server's journal takes changes; 0: it is full, or has failed.", servers,
                  [](const kv::MemoryUse& use) -> std::optional<std::uint64_t> {
                    if (use.journal == kv::JournalState::none) return std::nullopt;
-                   return use.journal == kv::JournalState::sound ? 1 : 0;
+                   return use.journal == kv::JournalState::full || use.journal == kv::JournalState::failed ? 0 : 1;
                  });
 }
 

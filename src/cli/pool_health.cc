@@ -70,6 +70,10 @@ std::string journal_flaw(kv::JournalState journal) {
   if (journal == kv::JournalState::failed) {
     return "the disk of its journal has failed: it takes no change; start the pool again when the disk is sound";
   }
+  if (journal == kv::JournalState::damaged) {
+    return "the disk of its journal has not what was written to it: what is in memory is written anew; replace that "
+           "disk";
+  }
   return "";
 }
 

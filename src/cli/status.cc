@@ -96,6 +96,7 @@ std::string journal_text(kv::JournalState journal) {
     case kv::JournalState::sound: return "sound";
     case kv::JournalState::full: return "full";
     case kv::JournalState::failed: return "failed";
+    case kv::JournalState::damaged: return "damaged";
   }
   return "";
 }

@@ -68,12 +68,13 @@ struct Scanned {
   std::uint64_t next = 0;  ///< the next call's cursor; 0: that was all
 };
 
-/// Whether a server's journal can be written.
+/// Whether a server's journal can be written, and has what was written.
 enum class JournalState : std::uint8_t {
   none,  ///< it has no journal
   sound,
-  full,    ///< the disk is; the server takes nothing but erasures until there is room
-  failed,  ///< the disk did; the server takes no change until it is started again
+  full,     ///< the disk is; the server takes nothing but erasures until there is room
+  failed,   ///< the disk did; the server takes no change until it is started again
+  damaged,  ///< the disk has not what was written; what is in memory is written anew
 };
 
 /// How many copies there are of what a server has.

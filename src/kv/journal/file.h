@@ -64,6 +64,8 @@ class JournalReader {
   [[nodiscard]] std::optional<JournalEntry> next(std::uint64_t sequence);
   /// The entry here, whatever its number, if it is whole.
   [[nodiscard]] std::optional<JournalEntry> next();
+  /// Requires a place where an entry begins, or the end.
+  void go_to(std::uint64_t offset) { offset_ = offset; }
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool has_ended() const noexcept { return offset_ == bytes_; }

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 constexpr auto kBetweenTries = 100ms;
 constexpr auto kBetweenSyncs = 1s;
 constexpr auto kBetweenSnapshots = 10s;  // when one could not be written
+constexpr auto kBetweenLooks = 1s;       // of a scrub
 /// Reserved on the disk: one part in so many of the store's memory, so that a small log entry for each key fits.
 constexpr std::uint64_t kReservedPart = 16;
 constexpr std::uint64_t kMaxReservedBytes = std::uint64_t{64} << 20U;
@@ -54,7 +55,8 @@ FileJournal::FileJournal(const JournalSettings& settings, const Partition& parti
       directory_(settings.directory),
       log_(recover(directory_, partition, store, settings.on_recovery)),
       reserve_bytes_(std::min(store.use().bytes_total / kReservedPart, kMaxReservedBytes)),
-      oldest_(directory_.numbers_of(JournalFileKind::log).front()) {
+      oldest_(directory_.numbers_of(JournalFileKind::log).front()),
+      next_scrub_(Clock::now() + settings.between_scrubs) {
   look_for_room();
 }
 
@@ -65,6 +67,7 @@ FileJournal::~FileJournal() {
 
 JournalState FileJournal::state() const {
   if (has_failed_) return JournalState::failed;
+  if (is_damaged_) return JournalState::damaged;
   return is_full_ || is_stuck_ ? JournalState::full : JournalState::sound;
 }
 
@@ -163,6 +166,7 @@ bool FileJournal::step() {
   if (is_over(next_log_) && !syncing_.valid()) rotate(next_log_.get());
   if (is_over(publishing_)) end_publishing(publishing_.get());
   if (snapshot_) return write_snapshot();
+  scrub_in_background();
   start_snapshot();
   return false;
 }
@@ -189,8 +193,9 @@ void FileJournal::sync_in_background() {
 void FileJournal::start_snapshot() {
   const std::uint64_t live = store_.use().bytes_used;  // with what is superseded, which may be most of it
   const std::uint64_t least = std::max(live, settings_.least_log_bytes / kPartOnATightDisk);
-  if (next_log_.valid() || log_.bytes() <= least || Clock::now() < next_snapshot_) return;
-  const bool is_long = log_.bytes() > std::max(settings_.least_log_bytes, kLogToLive * live);
+  if (next_log_.valid() || Clock::now() < next_snapshot_) return;
+  if (log_.bytes() <= least && !is_damaged_) return;
+  const bool is_long = is_damaged_ || log_.bytes() > std::max(settings_.least_log_bytes, kLogToLive * live);
   const bool is_tight = is_full_ || !has_room_for(kLogToLive * live + bytes_to_reserve());
   if (!is_long && !is_tight) return;
   if (is_full_ && !has_room_for(live)) return;
@@ -252,8 +257,52 @@ void FileJournal::end_snapshot(bool is_whole) {
     }
     next_snapshot_ = Clock::now() + kBetweenSnapshots;
   }
+  if (is_whole && std::exchange(is_damaged_, false))
+    log::info("the journal in " + settings_.directory + " is whole again");
   has_no_snapshot_ = !is_whole;
   snapshot_.reset();
+}
+
+// ---- What the disk has
+
+// From the newest snapshot to what of the log has been given to the system. No file goes meanwhile: that is done when a
+// snapshot has been written, and then the scrub begins anew.
+void FileJournal::scrub_in_background() {
+  if (scrubbing_.valid()) {
+    if (is_over(scrubbing_)) end_scrub(scrubbing_.get());
+    return;
+  }
+  if (next_log_.valid() || is_damaged_ || Clock::now() < next_scrub_) return;
+  if (!scrub_place_) {
+    const bool has_snapshot = !directory_.numbers_of(JournalFileKind::snapshot).empty();
+    scrub_place_ = ScrubPlace{{has_snapshot ? JournalFileKind::snapshot : JournalFileKind::log, oldest_}};
+  }
+  std::optional<std::uint64_t> end;
+  if (scrub_place_->file.kind == JournalFileKind::log && scrub_place_->file.number == log_.id().number) {
+    end = log_.bytes() - log_.buffered_bytes();
+  }
+  scrubbing_ = std::async(std::launch::async,
+                          [this, place = *scrub_place_, end] { return scrub(directory_, partition_, place, end); });
+}
+
+void FileJournal::end_scrub(const Scrubbed& scrubbed) {
+  next_scrub_ = Clock::now() + std::min<Clock::duration>(kBetweenLooks, settings_.between_scrubs);
+  if (!scrubbed.flaw.empty()) {
+    log::error("the disk has not what was written to " + directory_.path_of(scrubbed.place.file) + ": " +
+               scrubbed.flaw + "; what is in memory is written anew");
+    is_damaged_ = true;
+  } else if (!scrubbed.is_at_end) {
+    scrub_place_ = scrubbed.place;
+    return;
+  } else if (scrubbed.place.file.kind == JournalFileKind::snapshot) {
+    scrub_place_ = ScrubPlace{{JournalFileKind::log, scrubbed.place.file.number}};
+    return;
+  } else if (scrubbed.place.file.number < log_.id().number) {
+    scrub_place_ = ScrubPlace{{JournalFileKind::log, scrubbed.place.file.number + 1}};
+    return;
+  }
+  scrub_place_.reset();
+  next_scrub_ = Clock::now() + settings_.between_scrubs;
 }
 
 }  // namespace farside::kv

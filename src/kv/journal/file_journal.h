@@ -18,6 +18,7 @@
 #include "kv/journal/directory.h"
 #include "kv/journal/file.h"
 #include "kv/journal/recovery.h"
+#include "kv/journal/scrub.h"
 #include "kv/journal/snapshot.h"
 #include "kv/server/journal.h"
 #include "kv/server/store.h"
@@ -36,6 +37,7 @@ struct JournalSettings {
   SyncPolicy sync = SyncPolicy::everysec;
   std::uint64_t least_log_bytes = std::uint64_t{4} << 20U;  ///< a shorter log is not worth a snapshot
   RecoveryProgress on_recovery{};
+  std::chrono::milliseconds between_scrubs = std::chrono::hours(1);  ///< of all files, and at the start
 };
 
 class FileJournal final : public Journal {
@@ -98,6 +100,9 @@ class FileJournal final : public Journal {
   void end_publishing(const Published& published);
   bool write_snapshot();
   void end_snapshot(bool is_whole);
+  /// Has another thread look at some of the files, and what is damaged replaced by a snapshot of what is in memory.
+  void scrub_in_background();
+  void end_scrub(const Scrubbed& scrubbed);
   void complain(int error, const char* what) const;
 
   const JournalSettings settings_;
@@ -122,6 +127,10 @@ class FileJournal final : public Journal {
   std::optional<Snapshot> snapshot_;
   std::uint64_t oldest_;               // log that there is; for the publishing thread
   std::future<Published> publishing_;  // the snapshot
+  std::future<Scrubbed> scrubbing_;
+  std::optional<ScrubPlace> scrub_place_;  // none: no scrub is under way
+  Clock::time_point next_scrub_;
+  bool is_damaged_ = false;  // until there is another snapshot
 };
 
 }  // namespace farside::kv

@@ -281,7 +281,7 @@ std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
   const auto head = reader.plain<ReplyHead>();
   reader.expect(head.kind <= RequestKind::several && head.answer <= Answer::refused);
   reader.expect(head.fate <= Fate::aborted && head.zero == 0);
-  reader.expect(head.newest.time <= kLatestTime && head.use.journal <= JournalState::failed);
+  reader.expect(head.newest.time <= kLatestTime && head.use.journal <= JournalState::damaged);
   reader.expect(head.use.copies <= Copies::copying && head.use.copied_permille <= 1000);
 
   Reply reply{.kind = head.kind,
