@@ -1,6 +1,7 @@
 // farside kv recover: which copies of the store's partitions a directory has, and which of them goes on where the other
 // one is missing.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -95,12 +96,14 @@ const FoundCopy& chosen_of(const std::vector<FoundCopy>& copies, const Recovery&
 int accept_loss(const std::vector<FoundCopy>& copies, const Recovery& recovery) {
   const std::filesystem::path directory = chosen_of(copies, recovery).directory;
   const kv::JournalDirectory held(directory);  // by no server
-  std::vector<FoundCopy> now;
-  now.push_back(read_copy(directory));
-  (void)chosen_of(now, recovery);
-  kv::CopyRecord& record = *now.front().record;
+  std::vector<FoundCopy> again;
+  again.push_back(read_copy(directory));
+  (void)chosen_of(again, recovery);
+  kv::CopyRecord& record = *again.front().record;
   const kv::CopyClaim before = record.claim();
-  if (!record.write(kv::preferred(before), record.folder())) throw errno_error("write", directory);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  if (!record.write(kv::preferred(before, seconds), record.folder())) throw errno_error("write", directory);
   std::cout << fmt::format("server {} goes on with copy {}, which was {}; what only its other copy has is given up\n",
                            *recovery.server, record.seat() + 1, to_string(before));
   return 0;

@@ -76,14 +76,11 @@ void KvServer::Running::run(const std::stop_token& stop) {
     bool goes_on = false;
     service.serve_until([&] {
       goes_on = is_successor(service);
+      if (service.is_full_standby()) between_beginnings_.reset();
       return stop.stop_requested() || goes_on || service.is_of_no_use();
     });
     if (stop.stop_requested()) return;
-    if (service.has_bad_disk()) {
-      pause(stop);  // another copy would come to the same end
-    } else {
-      between_beginnings_.reset();
-    }
+    if (has_disk() && service.has_given_up()) pause(stop);  // another copy may come to the same end
     begin(goes_on, stop);
   }
 }
@@ -200,7 +197,7 @@ void KvServer::serve_copies(const kv::ServiceOptions& options, const KvNodeOptio
     return team.has_died(rank_of(partition, seat), incarnation);
   };
   first.replica.is_gone = [&team, rank_of](kv::ServerNumber partition, unsigned seat) {
-    return team.has_died(rank_of(partition, seat)) && !team.alive(rank_of(partition, seat));
+    return team.is_vacant(rank_of(partition, seat));
   };
   kv::ServiceOptions second = first;
   second.replica.seat = 1;

@@ -108,6 +108,7 @@ std::string ServiceAddresses::await(team::Rank rank) const {
   const Deadline deadline = team_.fabric().in(node::time_limits::kOthers);
   for (;;) {
     if (auto address = told_by(rank, *channel, deadline)) return std::move(*address);
+    if (team_.is_vacant(rank)) return {};  // it tells when it comes
     if (!team_.alive(rank) || team_.fabric().now() > deadline.at) {
       throw Error({"learn where", "node " + std::to_string(rank) + " serves", "it does not tell",
                    "start all nodes with the same options"});

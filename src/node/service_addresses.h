@@ -23,12 +23,12 @@ namespace farside::node {
 class ServiceAddresses {
  public:
   /// Collective. Of a pool on several machines, `service` is on port `first_port` above that of the coordinator, plus
-  /// the rank. Throws Error when a node does not tell.
+  /// the rank. Throws Error when a node does not tell that lives.
   ServiceAddresses(const PoolDirectory& pool, team::Team& team, std::string_view service, unsigned first_port);
 
   [[nodiscard]] bool on_several_machines() const noexcept { return told_ != nullptr; }
-  /// Returns them by rank. Reads those of ranks that have come back since the last call, for at most
-  /// time_limits::kLearn. Thread safety: any thread.
+  /// Returns them by rank; empty: it has not told since this process came. Reads those of ranks that have come back
+  /// since the last call, for at most time_limits::kLearn. Thread safety: any thread.
   [[nodiscard]] std::vector<std::string> all() const;
   /// The addresses on which this node is to listen.
   [[nodiscard]] const std::vector<std::string>& own() const noexcept { return own_; }

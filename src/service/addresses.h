@@ -33,11 +33,14 @@ class KnownAddresses {
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(node));
     return others;
   }
-  /// Takes the list of a node. False: it is one of another pool, which has another number of nodes.
+  /// Takes the list of a node, which need not know all. False: it is one of another pool, which has another number of
+  /// nodes.
   [[nodiscard]] bool learn(const std::vector<std::string>& told) {
     const MutexLock lock(mutex_);
     if (told.size() != size_) return false;
-    addresses_ = told;
+    for (std::size_t node = 0; node < size_; ++node) {
+      if (!told[node].empty()) addresses_[node] = told[node];
+    }
     return true;
   }
 
@@ -52,6 +55,7 @@ template <class Link, class Welcome>
 void learn_addresses(KnownAddresses& known, std::size_t node, const net::Secret& secret,
                      std::vector<std::string> Welcome::*list) {
   for (const std::string& address : known.all_but(node)) {
+    if (address.empty()) continue;
     try {
       const Link other(address, secret, net::SetupClock::now() + service::time_limits::kAskAddresses);
       if (known.learn(other.welcome().*list)) return;

@@ -49,6 +49,10 @@ class HostTeam final : public Team {
   [[nodiscard]] bool has_died(Rank rank, std::uint16_t incarnation) override {
     return incarnation < dead_before_.at(rank).load(std::memory_order_acquire);
   }
+  [[nodiscard]] bool is_vacant(Rank rank) override {
+    const MutexLock lock(membership_);
+    return dead_before_.at(rank).load(std::memory_order_acquire) > incarnations_.at(rank);
+  }
   [[nodiscard]] bool is_out(Rank rank) override { return out_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
   [[nodiscard]] bool has_coordinator() const override { return has_coordinator_.load(std::memory_order_relaxed); }

@@ -209,6 +209,20 @@ class KvCopiesOnDisksOfHosts(unittest.TestCase):
                 self.pool.kill_node(self.hosts[index])
             self.expect_all(value)
 
+    def test_a_machine_is_gone_for_good(self):
+        """The other server of its partitions goes on alone, also when it is killed afterwards: its disk says that the
+        other one has nothing more."""
+        self.wait_for_two_copies()
+        gone, alone = self.hosts[2], self.hosts[1]
+        gone.do(["kill", "-9", self.pool.status(gone)["supervisor"], self.pool.node(gone)["process"]])
+        self.pool.wait_for_log(alone, "the standby of server 1 is gone")
+        self.pool.wait_for_log(self.hosts[3], "server 2 is gone; its standby, which has the only copy of its keys now")
+        self.keys = [key for key in self.keys if self.kv(alone, "put", key, "value").returncode == 0]
+        self.assertEqual(len(self.keys), 16)
+        self.pool.kill_node(alone)
+        for key in self.keys:
+            wait_for(lambda: self.kv(self.hosts[0], "get", key).stdout == "value", f"{key} to be there")
+
     def test_all_machines_are_started_again(self):
         self.wait_for_two_copies()
         self.put_all("value")

@@ -91,6 +91,9 @@ class Team {
   [[nodiscard]] virtual bool has_died(Rank rank) { return !alive(rank); }
   /// The same of the process that had this incarnation of `rank`, also if that was before this process came.
   [[nodiscard]] virtual bool has_died(Rank rank, std::uint16_t /*incarnation*/) { return has_died(rank); }
+  /// Returns whether the last process of `rank` has died, in that sense, and no other has come: also if it died before
+  /// this process came.
+  [[nodiscard]] virtual bool is_vacant(Rank rank) { return has_died(rank); }
   /// Returns whether this process may go on without the process that `rank` has, or had last: it has died, or this
   /// process has evicted it under PMIx, where no decision follows. One that merely counts as lost here may be well, and
   /// have cut this process off.

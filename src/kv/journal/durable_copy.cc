@@ -25,7 +25,7 @@ constexpr std::uint64_t kFirstFolder = 1;
 
 /// The claim of a journal that was kept before there were two copies.
 bool is_adopted(const CopyRecord& record) {
-  return record.claim() == CopyClaim{CopyStanding::alone} && record.folder() == kFirstFolder;
+  return record.claim().standing == CopyStanding::alone && record.claim().epoch == 0 && record.folder() == kFirstFolder;
 }
 
 std::uint64_t new_store_number() {
@@ -46,10 +46,22 @@ DurableCopy::DurableCopy(JournalSettings settings, const Partition& partition, u
     : settings_(std::move(settings)),
       partition_(partition),
       directory_(settings_.directory),
-      record_(settings_.directory, partition, seat) {
+      record_((expect_record(), settings_.directory), partition, seat) {
   adopt_sole_journal();
   expect_what_is_claimed();
-  remove_all(folders_but(record_.folder()));
+  const auto others = folders_but(record_.folder());
+  if (others.empty()) return;
+  // What was read may have been written by a process that was told that the disk has not got it.
+  if (!record_.write(record_.claim(), record_.folder())) throw errno_error("write", settings_.directory);
+  remove_all(others);
+}
+
+// Where there is no record yet there is no folder: without it nothing says which of them counts.
+void DurableCopy::expect_record() const {
+  const std::filesystem::path directory = settings_.directory;
+  if (std::filesystem::exists(directory / CopyRecord::kName) || folders_but(0).empty()) return;
+  throw Error({"recover from", directory, "its file copy is missing, which says what the copy is",
+               "put back the whole directory, or give up what it has by removing it"});
 }
 
 std::filesystem::path DurableCopy::folder(std::uint64_t number) const {
@@ -65,7 +77,7 @@ void DurableCopy::adopt_sole_journal() {
   if (files.empty()) return;
   const std::filesystem::path directory = settings_.directory;
   const JournalReader is_of_this_server(directory_.path_of(files.back()), files.back(), partition_);
-  if (record_.claim() == CopyClaim{} && !record_.write({CopyStanding::alone}, kFirstFolder)) {
+  if (record_.claim() == CopyClaim{} && !record_.write({CopyStanding::alone, 0, new_store_number()}, kFirstFolder)) {
     throw errno_error("write", directory / CopyRecord::kName);
   }
   if (!is_adopted(record_)) {
@@ -126,14 +138,20 @@ std::uint64_t DurableCopy::recover(Store& store) {
   return epoch;
 }
 
-bool DurableCopy::begin_copy(std::uint64_t store_number) {
+bool DurableCopy::begin_copy(std::uint64_t store_number, std::uint64_t epoch) {
   assert_that(store_ != nullptr && journal_ == nullptr, "a copy is begun once, after it was prepared");
   const CopyClaim before = record_.claim();
   if (before.store != 0 && before.store != store_number) {
     return give_up("it has a copy of another store; name another directory, or remove it");
   }
+  if (before.is_primarys() && before.epoch >= epoch) {
+    return give_up("it is " + to_string(before) + ", and the server that would replace it of epoch " +
+                   std::to_string(epoch) + "; end one of the two nodes, and remove the directory that is not wanted");
+  }
   try {
     remove_all(folders_but(record_.folder()));
+    if (std::filesystem::exists(folder(record_.folder() + 1)))
+      return give_up("what is left of another cannot be removed");
     open_journal(record_.folder() + 1, *store_);
   } catch (const Error& error) {
     return give_up(error.what());
@@ -184,7 +202,8 @@ bool DurableCopy::claim(CopyStanding standing, std::uint64_t epoch) {
   if (has_failed_) return false;
   if (journal_ == nullptr) return give_up("no copy was begun");
   if (!is_new_folder && standing == before.standing && epoch == before.epoch) return true;
-  if (!journal_->sync_to_disk()) return give_up("its journal cannot be written");
+  // A claim of the same folder is no more than its policy promises of what is in it.
+  if (!(is_new_folder ? journal_->sync_to_disk() : journal_->sync())) return give_up("its journal cannot be written");
   if (is_new_folder && !directory_.sync()) return give_up(std::strerror(errno));
   if (!write({standing, epoch, before.store}, open_folder_)) return false;
   if (is_new_folder) {

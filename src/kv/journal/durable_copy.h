@@ -29,7 +29,7 @@ class DurableCopy final : public CopyOnDisk {
 
   [[nodiscard]] std::uint64_t recover(Store& store) override;
   void prepare_to_copy(Store& store) override { store_ = &store; }
-  [[nodiscard]] bool begin_copy(std::uint64_t store_number) override;
+  [[nodiscard]] bool begin_copy(std::uint64_t store_number, std::uint64_t epoch) override;
 
   void append(std::span<const std::byte> request) override;
   void append_version(std::span<const std::byte> request) override;
@@ -56,6 +56,7 @@ class DurableCopy final : public CopyOnDisk {
 
   [[nodiscard]] bool is_claimed() const noexcept { return open_folder_ == record_.folder(); }
   [[nodiscard]] std::filesystem::path folder(std::uint64_t number) const;
+  void expect_record() const;
   void adopt_sole_journal();
   void expect_what_is_claimed() const;
   [[nodiscard]] std::vector<std::filesystem::path> folders_but(std::uint64_t number) const;

@@ -2,6 +2,7 @@
 // of the two goes on when neither is in a process's memory (docs/protocols/kv_replication.md, "Copies on disks").
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -26,9 +27,11 @@ struct CopyClaim {
 };
 
 /// The claim of a copy with which an operator goes on although the other one may have more: above all that the other
-/// may have claimed meanwhile.
-[[nodiscard]] constexpr CopyClaim preferred(const CopyClaim& claim) noexcept {
-  return {CopyStanding::alone, claim.epoch + (std::uint64_t{1} << 32U), claim.store};
+/// may have claimed meanwhile, and above what an operator chose before. `now`: wall time, in seconds.
+[[nodiscard]] constexpr CopyClaim preferred(const CopyClaim& claim, std::uint64_t now) noexcept {
+  constexpr unsigned kEpochsOfAChoice = 32;  // as a power of two: more deaths than a pool will see until the next one
+  return {CopyStanding::alone, std::max(claim.epoch + (std::uint64_t{1} << kEpochsOfAChoice), now << kEpochsOfAChoice),
+          claim.store};
 }
 
 /// For messages: "the primary's of epoch 3".

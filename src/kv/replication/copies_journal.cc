@@ -11,6 +11,8 @@ void CopiesJournal::append(std::span<const std::byte> request, std::span<const T
 bool CopiesJournal::sync() {
   const bool is_shipped = shipping_->sync();
   const bool is_kept = disk_.keep();
+  if (is_shipped && !is_kept)
+    (void)shipping_->step();  // which is not called while something is owed: the standby may be dead
   return is_shipped && is_kept && shipping_->await_taking();
 }
 

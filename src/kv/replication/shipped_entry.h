@@ -27,7 +27,8 @@ enum class ShippedPart : std::uint16_t {
   version,        ///< a committed one that it had before: a put of one key, `about` has what its mark says
   end_of_copy,    ///< these were all; the request has the highest timestamp and session that the primary has forgotten,
                   ///< and in the place of a session the primary's epoch
-  begin_of_copy,  ///< the first entry, where both servers have disks: a `use` with the store's number as its session
+  begin_of_copy,  ///< the first entry, where both servers have disks: a `use` with the store's number in the place of a
+                  ///< session, and the primary's epoch in that of what is settled
 };
 
 struct ShippedEntryHead {

@@ -65,7 +65,7 @@ void ShippedLog::note_disk(bool is_kept) {
 
 bool ShippedLog::note_on_disk(const ShippedEntry& entry, const Request& request) {
   if (!is_begun_) {
-    is_begun_ = entry.part == ShippedPart::begin_of_copy && disk_->begin_copy(request.session);
+    is_begun_ = entry.part == ShippedPart::begin_of_copy && disk_->begin_copy(request.session, request.settled);
     return is_begun_;
   }
   switch (entry.part) {

@@ -255,7 +255,7 @@ void ShippingJournal::teach(const Way& way, const Store& store, std::uint64_t ep
   });
   standby_has_disk_ = store_number != 0;
   if (standby_has_disk_) {
-    const Request begin{.kind = RequestKind::use, .session = store_number};
+    const Request begin{.kind = RequestKind::use, .session = store_number, .settled = epoch};
     stage(ShippedPart::begin_of_copy, {}, {}, begin.encode());
   }
   copy_->begin();

@@ -24,9 +24,10 @@ class CopyOnDisk {
   [[nodiscard]] virtual std::uint64_t recover(Store& store) = 0;
   /// Another copy may be begun, of `store`, which is empty and outlives this. Touches no disk.
   virtual void prepare_to_copy(Store& store) = 0;
-  /// Begins that copy, of the store of that number. The former one is kept until the new one is claimed, and claims
-  /// from now on that the other one is served. False: it cannot be, or the former one is of another store.
-  [[nodiscard]] virtual bool begin_copy(std::uint64_t store_number) = 0;
+  /// Begins that copy, of the store of that number, whose primary serves in `epoch`. The former one is kept until the
+  /// new one is claimed, and claims from now on that the other one is served. False: it cannot be, the former one is of
+  /// another store, or it claims to be a primary's of that epoch or a later one.
+  [[nodiscard]] virtual bool begin_copy(std::uint64_t store_number, std::uint64_t epoch) = 0;
 
   // After `recover` or `begin_copy`:
 

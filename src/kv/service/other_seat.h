@@ -23,6 +23,8 @@ class OtherSeat {
 
   /// The last answer, when it came from a process that waits as this one does. Never waits.
   [[nodiscard]] std::optional<Welcome> waiting() const;
+  /// It is asked no more. Never waits.
+  void stop() noexcept { thread_.request_stop(); }
 
  private:
   void ask_again_and_again(const std::stop_token& stop);

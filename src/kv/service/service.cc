@@ -272,9 +272,9 @@ Welcome Service::welcome() const {
 void Service::look_at_other_seat() {
   if (primary_) {
     succession_.reset();
-    return other_seat_.reset();
+    return other_seat_->stop();
   }
-  const auto other = other_seat_ ? other_seat_->waiting() : std::nullopt;
+  const auto other = other_seat_->waiting();
   if (!other) return look_whether_other_is_gone();
   if (succession_ && succession_->other == other->claim) return;
   const bool is_first = options_.replica.seat == 0;
@@ -294,7 +294,8 @@ void Service::look_whether_other_is_gone() {
                          options_.replica.is_gone(options_.self, 1 - options_.replica.seat);
   if (!may_go_on) return gone_since_.reset();
   if (!gone_since_) gone_since_ = fabric_->now();
-  if (succession_ || fabric_->now() - *gone_since_ < time_limits::kOtherSeat) return;
+  const bool is_decided = succession_ && succession_->successor != Successor::neither;
+  if (is_decided || fabric_->now() - *gone_since_ < time_limits::kOtherSeat) return;
   const Successor self = options_.replica.seat == 0 ? Successor::first_seat : Successor::second_seat;
   succession_ = {self, {}, "the copy here is " + to_string(copy_->claim()) + ", and the other server is gone"};
 }

@@ -89,8 +89,9 @@ class Service {
     std::string claims;  ///< both, for messages
   };
   [[nodiscard]] const std::optional<Succession>& succession() const noexcept { return succession_; }
-  /// For the thread that serves: the disk of its copy is full, or has failed.
-  [[nodiscard]] bool has_bad_disk() const { return copy_ && !copy_->takes(); }
+  /// For the thread that serves: of a standby.
+  [[nodiscard]] bool has_given_up() const { return server_.has_given_up(); }
+  [[nodiscard]] bool is_full_standby() const { return server_.is_full_standby(); }
   /// For the thread that serves: it has a copy on its disk alone, and no primary teaches it.
   [[nodiscard]] bool waits() const { return copy_ && !options_.replica.goes_on && !primary_; }
 
@@ -142,8 +143,8 @@ class Service {
   std::optional<Time> retracted_;     ///< when it was said that it is not alone any more; none: it is, or is not again
   ThrottledLog log_;
   // For a standby.
-  std::optional<DurableCopy> copy_;      ///< of a partition with standbys and journals
-  std::optional<OtherSeat> other_seat_;  ///< until it is taught
+  std::optional<DurableCopy> copy_;  ///< of a partition with standbys and journals
+  std::optional<OtherSeat> other_seat_;
   std::optional<Succession> succession_;
   std::optional<Time> gone_since_;  ///< the process in the other seat
   std::unique_ptr<Region> ring_;

@@ -50,8 +50,8 @@ class FatalDisk final : public CopyOnDisk {
     return between_deaths([&] { return disk_.recover(store); });
   }
   void prepare_to_copy(Store& store) override { disk_.prepare_to_copy(store); }
-  [[nodiscard]] bool begin_copy(std::uint64_t store_number) override {
-    return between_deaths([&] { return disk_.begin_copy(store_number); });
+  [[nodiscard]] bool begin_copy(std::uint64_t store_number, std::uint64_t epoch) override {
+    return between_deaths([&] { return disk_.begin_copy(store_number, epoch); });
   }
   void append(std::span<const std::byte> request) override { disk_.append(request); }
   void append_version(std::span<const std::byte> request) override { disk_.append_version(request); }

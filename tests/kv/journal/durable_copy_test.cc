@@ -30,9 +30,9 @@ class CopyLife : public StoreUnderTest {
 
   [[nodiscard]] DurableCopy& copy() { return copy_; }
   std::uint64_t recover() { return copy_.recover(store()); }
-  [[nodiscard]] bool begin(std::uint64_t store_number = kStore) {
+  [[nodiscard]] bool begin(std::uint64_t store_number = kStore, std::uint64_t epoch = 5) {
     copy_.prepare_to_copy(store());
-    return copy_.begin_copy(store_number);
+    return copy_.begin_copy(store_number, epoch);
   }
 
   /// As the primary does: it is kept.
@@ -225,6 +225,32 @@ TEST_F(KvDurableCopy, IsNotReplacedByThatOfAnotherStore) {
   EXPECT_EQ(life.newest("key"), "value");
 }
 
+// An operator chose it, or another pool: it must not be replaced unseen.
+TEST_F(KvDurableCopy, IsNotReplacedByAServerOfAnEarlierEpoch) {
+  std::uint64_t number = 0;
+  {
+    CopyLife life(directory());
+    (void)life.recover();
+    ASSERT_TRUE(life.copy().claim(CopyStanding::alone, 7));
+    number = life.copy().claim().store;
+  }
+  EXPECT_FALSE(CopyLife(directory()).begin(number, 6));
+  EXPECT_FALSE(CopyLife(directory()).begin(number, 7));
+  expect(CopyLife(directory()).copy(), CopyStanding::alone, 7);
+  EXPECT_TRUE(CopyLife(directory()).begin(number, 8));
+  expect(CopyLife(directory()).copy(), CopyStanding::former, 7);
+}
+
+TEST_F(KvDurableCopy, IsRefusedWithoutItsRecord) {
+  {
+    CopyLife life(directory());
+    (void)life.recover();
+  }
+  fs::remove(record());
+  EXPECT_THAT(failure(), HasSubstr("its file copy is missing"));
+  EXPECT_EQ(folders(), 1U);
+}
+
 TEST_F(KvDurableCopy, TakesOverNoJournalOfAnotherServer) {
   {
     StoreUnderTest memory({.bytes = 128U << 10U});
@@ -266,6 +292,7 @@ TEST_F(KvDurableCopy, TakesOverTheJournalOfAServerWithoutAStandby) {
   {
     CopyLife life(directory());
     expect(life.copy(), CopyStanding::alone, 0);
+    EXPECT_NE(life.copy().claim().store, 0U);  // it is not taken for a copy of a store that was there before
   }
   // The machine stopped while the files were moved.
   const JournalFileId log{JournalFileKind::log, 1};

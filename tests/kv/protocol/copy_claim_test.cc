@@ -65,6 +65,12 @@ TEST(KvCopyClaim, NeitherGoesOnWhereAnotherMayHaveHadMore) {
   }
 }
 
+TEST(KvCopyClaim, TheOneThatWasPreferredLastGoesOn) {
+  CopyClaim first = preferred(standby(5), 1000);
+  first.epoch += 7;  // it has served since, and has died as often
+  EXPECT_EQ(successor_of(first, preferred(primary(5), 2000), false), Successor::second_seat);
+}
+
 TEST(KvCopyClaim, NeitherGoesOnOfTwoStores) {
   CopyClaim one = alone(2);
   CopyClaim other = standby(1);
@@ -83,7 +89,7 @@ TEST(KvCopyClaim, OfANewStoreTheFirstSeatBegins) {
 
 TEST(KvCopyClaim, ThePreferredOneGoesOnWhateverTheOtherClaims) {
   for (const CopyClaim& other : {kNone, kBegun, kFormer, standby(9), primary(9), alone(9)}) {
-    EXPECT_EQ(successor_of(other, preferred(standby(1)), false), Successor::second_seat) << to_string(other);
+    EXPECT_EQ(successor_of(other, preferred(standby(1), 0), false), Successor::second_seat) << to_string(other);
   }
 }
 
