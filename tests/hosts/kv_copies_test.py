@@ -16,6 +16,14 @@ KV_WORK = os.environ["FARSIDE_KV_WORK"]
 ENOUGH = 3  # hundreds of calls, before something happens and after it
 
 
+HOSTS = None  # there is one switch
+
+
+def setUpModule():
+    global HOSTS
+    HOSTS = hosts.Hosts(4)
+
+
 class Client:
     """At work on a host until it is told to end."""
 
@@ -56,11 +64,8 @@ class Client:
 
 
 class KvCopiesOnHosts(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.hosts = hosts.Hosts(4)
-
     def setUp(self):
+        self.hosts = HOSTS
         self.hosts.heal()
         self.pool = self.enterContext(Pool(self.hosts, hosts.SHARED, ["--kv", "16M", "--kv-copies", "2"]))
 
@@ -173,11 +178,8 @@ class KvCopiesOnHosts(unittest.TestCase):
 class KvCopiesOnDisksOfHosts(unittest.TestCase):
     """The same with a journal for each copy: both servers of a partition may end at once."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.hosts = hosts.Hosts(4)
-
     def setUp(self):
+        self.hosts = HOSTS
         self.hosts.heal()
         self.disk = hosts.SHARED / "disk"
         shutil.rmtree(self.disk, ignore_errors=True)
