@@ -51,12 +51,12 @@ DurableCopy::DurableCopy(JournalSettings settings, const Partition& partition, u
   expect_what_is_claimed();
   const auto others = folders_but(record_.folder());
   if (others.empty()) return;
-  // What was read may have been written by a process that was told that the disk has not got it.
+  // The record may be one of which its writer was told that the disk has not got it.
   if (!record_.write(record_.claim(), record_.folder())) throw errno_error("write", settings_.directory);
   remove_all(others);
 }
 
-// Where there is no record yet there is no folder: without it nothing says which of them counts.
+// A folder is made after the record, without which nothing says which folder counts.
 void DurableCopy::expect_record() const {
   const std::filesystem::path directory = settings_.directory;
   if (std::filesystem::exists(directory / CopyRecord::kName) || folders_but(0).empty()) return;
