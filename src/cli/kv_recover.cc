@@ -44,12 +44,10 @@ FoundCopy read_copy(const std::filesystem::path& directory) try {
 
 std::vector<FoundCopy> copies_in(const std::filesystem::path& directory) {
   std::vector<FoundCopy> copies;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+  for (const auto& entry : kv::entries_of(directory)) {
     std::error_code absent;
-    if (std::filesystem::exists(at->path() / kv::CopyRecord::kName, absent)) copies.push_back(read_copy(at->path()));
+    if (std::filesystem::exists(entry / kv::CopyRecord::kName, absent)) copies.push_back(read_copy(entry));
   }
-  if (error) throw Error({"find copies in", directory, error.message(), "name the directory that --kv-dir names"});
   std::ranges::sort(copies, {}, &FoundCopy::directory);
   if (copies.empty()) {
     throw UsageError({"find copies in", directory, "it has none",

@@ -74,8 +74,12 @@ void KvServer::Running::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     kv::Service& service = present();
     bool goes_on = false;
+    bool is_settled = !has_disk() || options_.replica.goes_on;
     service.serve_until([&] {
-      goes_on = is_successor(service);
+      if (!is_settled) {
+        is_settled = !service.waits();
+        goes_on = is_successor(service);
+      }
       if (service.is_full_standby()) between_beginnings_.reset();
       return stop.stop_requested() || goes_on || service.is_of_no_use();
     });
@@ -86,7 +90,6 @@ void KvServer::Running::run(const std::stop_token& stop) {
 }
 
 bool KvServer::Running::is_successor(const kv::Service& service) {
-  if (!has_disk() || options_.replica.goes_on) return false;
   if (!service.waits()) note(Beginning::known);
   const auto& succession = service.succession();
   if (!succession) return false;
@@ -115,17 +118,15 @@ void KvServer::Running::await_succession() {
   MutexLock lock(mutex_);
   const auto is_over = [this]() REQUIRES(mutex_) { return beginning_ >= Beginning::known; };
   const auto has_begun = [this]() REQUIRES(mutex_) { return beginning_ >= Beginning::under_way; };
-  const auto failure = [this](const std::string& why) {
-    return Error({"start", "server " + std::to_string(options_.self) + " of the key-value store", why,
-                  "bring back the directory or the machine that is missing, or give up what it may have: farside kv "
-                  "recover"});
-  };
   if (!noted_.wait_for(lock, time_limits::kSuccession, has_begun)) {
     return log::warn("the other server of the keys of server " + std::to_string(options_.self) +
                      " does not answer yet; it may be reading its journal");
   }
   noted_.wait(lock, is_over);
-  if (beginning_ == Beginning::failed) throw failure(why_failed_);
+  if (beginning_ != Beginning::failed) return;
+  throw Error({"start", "server " + std::to_string(options_.self) + " of the key-value store", why_failed_,
+               "bring back the directory or the machine that is missing, or give up what it may have: farside kv "
+               "recover"});
 }
 
 // It is changed by this thread alone.

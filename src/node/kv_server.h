@@ -56,7 +56,7 @@ class KvServer {
     [[nodiscard]] bool has_disk() const { return options_.journal && options_.replica.standbys; }
     /// Requires that there is one.
     [[nodiscard]] kv::Service& present();
-    /// Whether it is to go on with what its disk has.
+    /// Whether it is to go on with what its disk has, of one whose copy is on a disk.
     [[nodiscard]] bool is_successor(const kv::Service& service);
     void pause(const std::stop_token& stop);
     /// Returns once there is another service, or at the end.

@@ -64,17 +64,6 @@ void sync_directory(const std::filesystem::path& path) {
   if (!directory || ::fsync(directory.get()) != 0) throw errno_error("keep a journal below", path, kRemedy);
 }
 
-/// The names in it. Throws Error.
-std::vector<std::filesystem::path> entries_of(const std::filesystem::path& path) {
-  std::vector<std::filesystem::path> entries;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    entries.push_back(at->path());
-  }
-  if (error) throw Error({"look into", path, error.message(), kRemedy});
-  return entries;
-}
-
 Fd open_or_make(const std::filesystem::path& path) {
   std::error_code error;  // what is missing afterwards, open says
   std::filesystem::create_directories(path.parent_path(), error);
@@ -88,6 +77,16 @@ Fd open_or_make(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    entries.push_back(at->path());
+  }
+  if (error) throw Error({"look into", path, error.message(), kRemedy});
+  return entries;
+}
 
 JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)), fd_(open_or_make(path_)) {
   Fd file(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));

@@ -15,6 +15,9 @@
 
 namespace farside::kv {
 
+/// The paths of all that is in it. Throws Error.
+[[nodiscard]] std::vector<std::filesystem::path> entries_of(const std::filesystem::path& path);
+
 class JournalDirectory {
  public:
   /// Makes it if it is missing (mode 0700), locks it, and removes what was never finished in it. Throws Error when

@@ -108,13 +108,10 @@ void DurableCopy::expect_what_is_claimed() const {
 }
 
 std::vector<std::filesystem::path> DurableCopy::folders_but(std::uint64_t number) const {
-  std::vector<std::filesystem::path> folders;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(settings_.directory, error), end; !error && at != end;
-       at.increment(error)) {
-    const bool is_folder = at->path().filename().string().starts_with(kFolder);
-    if (is_folder && at->path() != folder(number)) folders.push_back(at->path());
-  }
+  std::vector<std::filesystem::path> folders = entries_of(settings_.directory);
+  std::erase_if(folders, [kept = folder(number)](const std::filesystem::path& each) {
+    return each == kept || !each.filename().string().starts_with(kFolder);
+  });
   return folders;
 }
 
@@ -131,8 +128,7 @@ std::uint64_t DurableCopy::recover(Store& store) {
   const CopyClaim before = record_.claim();
   const std::uint64_t number = before.store != 0 ? before.store : new_store_number();
   const std::uint64_t epoch = before.epoch + 1;
-  if (!journal_->sync_to_disk() || !directory_.sync() ||
-      !record_.write({CopyStanding::alone, epoch, number}, open_folder_)) {
+  if (!journal_->sync_to_disk() || !record_.write({CopyStanding::alone, epoch, number}, open_folder_)) {
     throw errno_error("write", std::filesystem::path(settings_.directory) / CopyRecord::kName);
   }
   return epoch;
@@ -150,8 +146,7 @@ bool DurableCopy::begin_copy(std::uint64_t store_number, std::uint64_t epoch) {
   }
   try {
     remove_all(folders_but(record_.folder()));
-    if (std::filesystem::exists(folder(record_.folder() + 1)))
-      return give_up("what is left of another cannot be removed");
+    if (!folders_but(record_.folder()).empty()) return give_up("what is left of another cannot be removed");
     open_journal(record_.folder() + 1, *store_);
   } catch (const Error& error) {
     return give_up(error.what());
@@ -204,11 +199,9 @@ bool DurableCopy::claim(CopyStanding standing, std::uint64_t epoch) {
   if (!is_new_folder && standing == before.standing && epoch == before.epoch) return true;
   // A claim of the same folder is no more than its policy promises of what is in it.
   if (!(is_new_folder ? journal_->sync_to_disk() : journal_->sync())) return give_up("its journal cannot be written");
-  if (is_new_folder && !directory_.sync()) return give_up(std::strerror(errno));
+  const std::filesystem::path former = folder(record_.folder());
   if (!write({standing, epoch, before.store}, open_folder_)) return false;
-  if (is_new_folder) {
-    removing_ = std::async(std::launch::async, [former = folders_but(open_folder_)] { remove_all(former); });
-  }
+  if (is_new_folder) removing_ = std::async(std::launch::async, [former] { remove_all({former}); });
   return true;
 }
 

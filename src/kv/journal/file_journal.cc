@@ -85,12 +85,7 @@ bool FileJournal::sync_to_disk() {
   return false;
 }
 
-bool FileJournal::sync() {
-  if (!write()) return false;
-  if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
-  give_up(errno);
-  return false;
-}
+bool FileJournal::sync() { return settings_.sync == SyncPolicy::always ? sync_to_disk() : write(); }
 
 bool FileJournal::write() {
   if (has_failed_ || (is_stuck_ && Clock::now() < next_try_)) return false;

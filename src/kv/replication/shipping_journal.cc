@@ -67,16 +67,20 @@ bool ShippingJournal::sync() {
       before = progress();
       deadline = timeout();
     }
-    if (came != Came::nowhere) continue;
-    if (is_standby_dead_()) {
-      go_alone();
-    } else if (fabric_.now() >= deadline.at) {
-      return false;
-    } else if (fabric_.lost(way_.ring->peer())) {
-      reconnect();
-    } else {
-      fabric_.sleep(backoff.next());
-    }
+    if (came == Came::nowhere && !bear_with_standby(deadline, backoff)) return false;
+  }
+  return true;
+}
+
+bool ShippingJournal::bear_with_standby(Deadline deadline, Backoff<Duration>& backoff) {
+  if (is_standby_dead_()) {
+    go_alone();
+  } else if (fabric_.now() >= deadline.at) {
+    return false;
+  } else if (fabric_.lost(way_.ring->peer())) {
+    reconnect();
+  } else {
+    fabric_.sleep(backoff.next());
   }
   return true;
 }
@@ -93,14 +97,8 @@ bool ShippingJournal::await_taking() {
       before = taken_;
       deadline = fabric_.in(settings_.sync);
       backoff.reset();
-    } else if (is_standby_dead_()) {
-      go_alone();
-    } else if (fabric_.now() >= deadline.at) {
+    } else if (!bear_with_standby(deadline, backoff)) {
       return false;
-    } else if (fabric_.lost(way_.ring->peer())) {
-      reconnect();
-    } else {
-      fabric_.sleep(backoff.next());
     }
   }
   return true;

@@ -119,6 +119,8 @@ class ShippingJournal final : public Journal {
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
   [[nodiscard]] Came write_on(Deadline deadline);
   [[nodiscard]] bool flush(Deadline deadline);
+  /// After an attempt from which nothing came. False: it was the last one in time.
+  [[nodiscard]] bool bear_with_standby(Deadline deadline, Backoff<Duration>& backoff);
   void stage(ShippedPart part, std::span<const TakenPlace> places, std::span<const GoneKey> gone,
              std::span<const std::byte> request);
   void stage(std::span<const std::byte> entry);

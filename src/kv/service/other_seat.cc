@@ -17,7 +17,7 @@ OtherSeat::OtherSeat(const net::Secret& secret, std::function<std::string()> add
       self_(std::move(self)),
       thread_([this](const std::stop_token& stop) { ask_again_and_again(stop); }) {}
 
-std::optional<Welcome> OtherSeat::waiting() const {
+std::optional<OtherSeat::Waiting> OtherSeat::waiting() const {
   const MutexLock lock(mutex_);
   return waiting_;
 }
@@ -25,18 +25,19 @@ std::optional<Welcome> OtherSeat::waiting() const {
 void OtherSeat::ask_again_and_again(const std::stop_token& stop) {
   for (Backoff<Duration> times(time_limits::kBetweenSeeks, time_limits::kMaxBetweenLooksAtSeat);
        !stop.stop_requested();) {
-    auto answer = ask();
+    const auto answer = ask();
     MutexLock lock(mutex_);
-    waiting_ = std::move(answer);
+    waiting_ = answer;
     (void)ends_.wait_for(lock, stop, times.next(), [] { return false; });
   }
 }
 
-std::optional<Welcome> OtherSeat::ask() const {
+std::optional<OtherSeat::Waiting> OtherSeat::ask() const {
   try {
     const ServerLink link(address_(), secret_, net::SetupClock::now() + time_limits::kConnect);
     const Welcome& other = link.welcome();
-    if (other.self == self_.self && other.seat != self_.seat && other.waits) return other;
+    if (other.self == self_.self && other.seat != self_.seat && other.waits)
+      return Waiting{other.claim, other.incarnation};
   } catch (const Error& error) {
     log::debug("no process in the other seat of server " + std::to_string(self_.self) + " yet: " + error.what());
   }

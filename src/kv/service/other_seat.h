@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,21 +22,26 @@ class OtherSeat {
   /// `self`: as this process says of itself. `address`: where the other seat is now; it may block.
   OtherSeat(const net::Secret& secret, std::function<std::string()> address, Welcome self);
 
-  /// The last answer, when it came from a process that waits as this one does. Never waits.
-  [[nodiscard]] std::optional<Welcome> waiting() const;
+  /// A process that waits as this one does.
+  struct Waiting {
+    CopyClaim claim;
+    std::uint16_t incarnation;
+  };
+  /// The one that gave the last answer. Never waits.
+  [[nodiscard]] std::optional<Waiting> waiting() const;
   /// It is asked no more. Never waits.
   void stop() noexcept { thread_.request_stop(); }
 
  private:
   void ask_again_and_again(const std::stop_token& stop);
-  [[nodiscard]] std::optional<Welcome> ask() const;
+  [[nodiscard]] std::optional<Waiting> ask() const;
 
   const net::Secret secret_;
   const std::function<std::string()> address_;
   const Welcome self_;
   mutable Mutex mutex_;
   std::condition_variable_any ends_;
-  std::optional<Welcome> waiting_ GUARDED_BY(mutex_);
+  std::optional<Waiting> waiting_ GUARDED_BY(mutex_);
   std::jthread thread_;
 };
 

@@ -212,6 +212,8 @@ std::optional<StandbySide> Service::standby_side() {
                            const bool has_left =
                                what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
                            primary_ = {process, what, fabric_->now(), has_left};
+                           succession_.reset();
+                           if (other_seat_) other_seat_->stop();
                            if (what == StandbySide::PrimaryIs::shipping) say_whether_it_gave_up(false);
                          }};
 }
@@ -270,10 +272,7 @@ Welcome Service::welcome() const {
 // Both processes have nothing in memory, and neither begins to serve but by this: so what their disks claim is what
 // there is.
 void Service::look_at_other_seat() {
-  if (primary_) {
-    succession_.reset();
-    return other_seat_->stop();
-  }
+  if (primary_) return;
   const auto other = other_seat_->waiting();
   if (!other) return look_whether_other_is_gone();
   if (succession_ && succession_->other == other->claim) return;
