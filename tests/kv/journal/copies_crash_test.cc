@@ -5,7 +5,6 @@
 // A killed process takes with it what it had not given to the system.
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -13,8 +12,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,6 +21,7 @@
 
 #include "kv/journal/durable_copy.h"
 #include "kv/service/partition_server.h"
+#include "tests/kv/journal/mortal_process.h"
 #include "tests/kv/server/store_fixture.h"
 #include "tests/support/pool.h"
 
@@ -38,74 +36,6 @@ constexpr std::size_t kKeys = 6;
 constexpr std::uint64_t kStoreBytes = 256U << 10U;
 constexpr std::uint64_t kRingBytes = 4096;
 
-/// A process ends here.
-struct Died {};
-
-/// A disk of a process that may end at each of its calls, before it takes effect or after.
-class FatalDisk final : public CopyOnDisk {
- public:
-  FatalDisk(CopyOnDisk& disk, std::function<void()> maybe_die) : disk_(disk), maybe_die_(std::move(maybe_die)) {}
-
-  [[nodiscard]] std::uint64_t recover(Store& store) override {
-    return between_deaths([&] { return disk_.recover(store); });
-  }
-  void prepare_to_copy(Store& store) override { disk_.prepare_to_copy(store); }
-  [[nodiscard]] bool begin_copy(std::uint64_t store_number, std::uint64_t epoch) override {
-    return between_deaths([&] { return disk_.begin_copy(store_number, epoch); });
-  }
-  void append(std::span<const std::byte> request) override { disk_.append(request); }
-  void append_version(std::span<const std::byte> request) override { disk_.append_version(request); }
-  void append_forgotten(const Store::Forgotten& forgotten) override { disk_.append_forgotten(forgotten); }
-  [[nodiscard]] bool keep() override {
-    return between_deaths([&] { return disk_.keep(); });
-  }
-  [[nodiscard]] CopyClaim claim() const override { return disk_.claim(); }
-  [[nodiscard]] bool claim(CopyStanding standing, std::uint64_t epoch) override {
-    return between_deaths([&] { return disk_.claim(standing, epoch); });
-  }
-  [[nodiscard]] bool takes() const override { return disk_.takes(); }
-  [[nodiscard]] bool takes_erasures() const override { return disk_.takes_erasures(); }
-  [[nodiscard]] MemoryUse with_state(MemoryUse use) const override { return disk_.with_state(use); }
-  bool step() override { return disk_.step(); }
-
- private:
-  template <class Call>
-  std::invoke_result_t<Call> between_deaths(Call call) {
-    maybe_die_();
-    const auto result = call();
-    maybe_die_();
-    return result;
-  }
-
-  CopyOnDisk& disk_;
-  const std::function<void()> maybe_die_;
-};
-
-/// One client's requests, and the replies.
-class OneClient final : public Inbox {
- public:
-  bool serve(const Answer& answer, Duration /*pause*/) override {
-    if (requests_.empty()) return false;
-    const Message request = std::move(requests_.front());
-    requests_.pop_front();
-    Said said = answer(request);
-    (said.is_held ? held_ : replies_).push_back(std::move(said.reply));
-    return true;
-  }
-  void release(const Revision& revision) override {
-    for (Message& each : held_) replies_.push_back(revision(std::move(each)));
-    held_.clear();
-  }
-
-  void ask(Message request) { requests_.push_back(std::move(request)); }
-  [[nodiscard]] std::vector<Message> take_replies() { return std::exchange(replies_, {}); }
-
- private:
-  std::deque<Message> requests_;
-  std::vector<Message> held_;
-  std::vector<Message> replies_;
-};
-
 /// How often it came to what the test is about.
 struct Met {
   int acknowledged = 0;
@@ -114,14 +44,6 @@ struct Met {
   int looks_at_disks = 0;
   int left_to_the_operator = 0;
 };
-
-/// While a thread removes a journal from it that was replaced.
-void copy_directory(const fs::path& from, const fs::path& to) {
-  for (std::error_code error(1, std::generic_category()); error;) {
-    fs::remove_all(to);
-    fs::copy(from, to, fs::copy_options::recursive, error);
-  }
-}
 
 class CopiesRun {
  public:
