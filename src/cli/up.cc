@@ -55,6 +55,11 @@ struct UpArguments {
                         "--first-rank is missing, and its number 0 is a node of the first machine",
                         "give --first-rank the number of nodes on the machines before this one"});
     }
+    if ((all_nodes || !secret.empty()) && listen.empty() && join.empty()) {
+      throw UsageError({"use", all_nodes ? "--nodes" : "--secret",
+                        "it is for pools of several machines, and neither --listen nor --join is given",
+                        "give --listen on the first machine and --join on the others, or -n alone for one machine"});
+    }
     if (nodes > all || first > all - nodes) {
       throw UsageError({"start", std::to_string(nodes) + " nodes from number " + std::to_string(first) + " on",
                         "the pool has " + std::to_string(all) + " altogether",

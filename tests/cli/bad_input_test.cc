@@ -50,6 +50,8 @@ TEST_F(PoolTest, RefusesWhatIsNotAnOption) {
            {{"up", "--groups", "-1"}, "--groups"},
            {{"up", "--singlet-ratio", "1.5"}, "--singlet-ratio"},
            {{"up", "--singlet-ratio", "half"}, "--singlet-ratio"},
+           {{"up", "--nodes", "2"}, "cannot use --nodes: it is for pools of several machines, and neither"},
+           {{"up", "--secret", "x"}, "cannot use --secret: it is for pools of several machines, and neither"},
            {{"up", "--silence", "3s"}, "farside up: --silence requires --listen; see"},
            {{"status", "--yaml"}, "--yaml"},
            {{"down", "now"}, "now"},

@@ -19,6 +19,8 @@ Overseer::Overseer(SilentServers& silent, OpenSession open_session, OverseerCloc
 
 void Overseer::start(std::vector<RespWorker*> workers) {
   workers_ = std::move(workers);
+  session_ = open_session_();
+  for (RespWorker* worker : workers_) worker->add(open_session_());
   thread_ = start_thread([this] { run(); });
 }
 
@@ -80,12 +82,11 @@ void Overseer::open_sessions() {
   try {
     if (opened_.valid()) {
       if (opened_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-      take_opened();
+      opened_for_->add(opened_.get());
     }
     if (Clock::now() < next_try_) return;
-    const auto fewest = std::ranges::min_element(workers_, {}, &RespWorker::further_sessions);
-    opened_for_ = session_ == nullptr ? nullptr : *fewest;
-    if (opened_for_ != nullptr && opened_for_->further_sessions() >= RespWorker::kSpareLanes) return;
+    opened_for_ = *std::ranges::min_element(workers_, {}, &RespWorker::further_sessions);
+    if (opened_for_->further_sessions() >= RespWorker::kSpareLanes) return;
     opened_ = std::async(std::launch::async, open_session_);
   } catch (const std::exception& error) {  // Error, or there is no thread
     log::warn(std::string("no further session with the store: ") + error.what());
@@ -93,17 +94,7 @@ void Overseer::open_sessions() {
   }
 }
 
-void Overseer::take_opened() {
-  std::unique_ptr<Session> session = opened_.get();
-  if (opened_for_ == nullptr) {
-    session_ = std::move(session);
-  } else {
-    opened_for_->add(std::move(session));
-  }
-}
-
 void Overseer::look() {
-  if (session_ == nullptr) return;
   for (RespWorker* worker : workers_) worker->relieve_if_stuck(clock_.now() - time_limits::kLongCall, *session_);
 }
 

@@ -32,7 +32,8 @@ class Overseer {
   Overseer(const Overseer&) = delete;
   Overseer& operator=(const Overseer&) = delete;
 
-  /// Begins. The workers outlive its end.
+  /// Begins, with a session of its own and a spare one for each worker: the first call may be the one that waits.
+  /// Throws what `open_session` throws. The workers outlive its end.
   void start(std::vector<RespWorker*> workers);
   void stop();
   /// There is a call.
@@ -46,7 +47,6 @@ class Overseer {
   /// False: it is at its end.
   bool rest();
   void open_sessions();
-  void take_opened();
   void look();
   void hear();
   [[nodiscard]] bool is_any_busy();
@@ -57,9 +57,9 @@ class Overseer {
   std::vector<RespWorker*> workers_;
   std::unique_ptr<Session> session_;  // that asks whether servers answer
   std::future<std::unique_ptr<Session>> opened_;
-  RespWorker* opened_for_ = nullptr;  // null: for this
-  Clock::time_point next_try_{};      // to open sessions
-  std::uint64_t calls_ = 0;           // when they were looked at last
+  RespWorker* opened_for_ = nullptr;
+  Clock::time_point next_try_{};  // to open sessions
+  std::uint64_t calls_ = 0;       // when they were looked at last
   std::atomic<bool> is_asleep_ = false;
   Mutex mutex_;
   ConditionVariable wake_;
