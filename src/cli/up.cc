@@ -12,10 +12,12 @@
 #include "farside/base/units.h"
 #include "farside/cache/node_socket.h"
 
+#include "authority/etcd_address.h"
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
 #include "cli/metrics_server.h"
 #include "net/runtime_dir.h"
+#include "net/socket.h"
 #include "node/pool/pool.h"
 #include "team/liveness.h"
 
@@ -43,6 +45,7 @@ struct UpArguments {
   std::optional<team::Rank> all_nodes;
   std::string listen;
   std::string join;
+  std::string authority;
   std::optional<team::Rank> first_rank;
   std::string secret;
   std::string silence = seconds_text(team::kDefaultSilence);
@@ -54,6 +57,14 @@ struct UpArguments {
       throw UsageError({"join the pool at", join,
                         "--first-rank is missing, and its number 0 is a node of the first machine",
                         "give --first-rank the number of nodes on the machines before this one"});
+    }
+    if (first_rank && join.empty() && authority.empty()) {
+      throw UsageError(
+          {"use", "--first-rank", "it is for machines that join a pool of others", "give --join or --authority, too"});
+    }
+    if (!authority.empty() && net::is_unspecified(listen)) {
+      throw UsageError({"coordinate at", listen, "other machines are told this address, and it names no machine",
+                        "give --listen an address by which the others reach this machine"});
     }
     if ((all_nodes || !secret.empty()) && listen.empty() && join.empty()) {
       throw UsageError({"use", all_nodes ? "--nodes" : "--secret",
@@ -88,6 +99,7 @@ struct UpArguments {
             .metrics = metrics,
             .listen = listen,
             .join = join,
+            .authority = authority.empty() ? "" : authority::EtcdAddress::parse(authority).text(),
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret),
             .silence = read_silence()};
   }
@@ -180,12 +192,17 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
                             ->needs(nodes)
                             ->needs(secret)
                             ->needs(cache);
-  CLI::Option* join = command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
-                          ->type_name("HOST:PORT")
-                          ->needs(nodes)
-                          ->needs(secret)
-                          ->needs(cache)
-                          ->excludes(listen);
+  command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
+      ->type_name("HOST:PORT")
+      ->needs(nodes)
+      ->needs(secret)
+      ->needs(cache)
+      ->excludes(listen);
+  command
+      .add_option("--authority", arguments.authority,
+                  "Keep the pool's decisions in etcd, and let any machine coordinate it: etcd://HOST:PORT,.../POOL")
+      ->type_name("URL")
+      ->needs(listen);
   command
       .add_option("--silence", arguments.silence,
                   "How long an unresponsive node of another machine is waited for before it counts as dead, on all "
@@ -194,8 +211,7 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
       ->capture_default_str()
       ->needs(listen);
   command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
-      ->type_name("RANK")
-      ->needs(join);
+      ->type_name("RANK");
 }
 
 }  // namespace

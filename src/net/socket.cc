@@ -108,7 +108,7 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
   throw Error(failed);
 }
 
-bool is_unspecified(const sockaddr& address) {
+bool names_no_host(const sockaddr& address) {
   if (address.sa_family == AF_INET) return reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr == INADDR_ANY;
   return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr) != 0;
 }
@@ -189,10 +189,14 @@ std::string own_host_towards(const std::string& address) {
   return own.find(':') == std::string::npos ? own : "[" + own + "]";
 }
 
+bool is_unspecified(const std::string& address) {
+  return !is_host_local(address) && names_no_host(*resolve(address, 0)->ai_addr);
+}
+
 std::string network_towards(const std::string& address) {
   if (is_host_local(address)) return {};
   const AddressList found = resolve(address, 0);
-  return is_unspecified(*found->ai_addr) ? std::string() : own_address_towards(address, *found);
+  return names_no_host(*found->ai_addr) ? std::string() : own_address_towards(address, *found);
 }
 
 void keep_alive(const Fd& socket) {

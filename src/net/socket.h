@@ -31,6 +31,10 @@ using SetupClock = std::chrono::steady_clock;
 /// Error when the host has no address.
 [[nodiscard]] bool is_loopback(const std::string& address);
 
+/// Whether it names every address of this host ("0.0.0.0:7000"), and so none by which others reach it. Throws Error
+/// when the host has no address.
+[[nodiscard]] bool is_unspecified(const std::string& address);
+
 /// A non-blocking listening socket. Port 0 lets the kernel choose. To one with a name in the file system only this user
 /// may connect.
 [[nodiscard]] Fd listen_on(const std::string& address);

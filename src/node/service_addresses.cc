@@ -22,8 +22,9 @@ constexpr Duration kLook = std::chrono::milliseconds(5);
 constexpr std::uint64_t kMaxAddressBytes = 256;
 constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
-/// Returns the address at which the nodes meet.
+/// Returns the address at which the nodes meet, or would meet if this machine's process coordinated them.
 std::string meeting() {
+  if (const char* const own = ::secure_getenv(team::kListenVariable)) return own;
   const char* const address = ::secure_getenv(team::kCoordinatorVariable);
   if (address == nullptr) {
     throw Error(

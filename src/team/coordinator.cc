@@ -28,7 +28,7 @@ constexpr std::size_t kStrangerLimit = 128;
 }  // namespace
 
 Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission,
-                         const std::optional<Log>& log, std::chrono::milliseconds silence)
+                         std::optional<Log> log, std::chrono::milliseconds silence)
     : secret_(secret),
       admission_(std::move(admission)),
       silent_beats_(team::silent_beats(silence)),
@@ -41,7 +41,7 @@ Coordinator::Coordinator(const std::string& address, const net::Secret& secret, 
   assert_that(silence >= kMinSilence && silence <= kMaxSilence, "the silence time is in range");
   membership_.apply(TeamState{
       .team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size), .silent_beats = silent_beats_});
-  if (log) decisions_.emplace(log->path, log->terms, membership_);
+  if (log) decisions_.emplace(std::move(log->store), std::move(log->terms), membership_);
   loop_.post([this] {
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
     take_over();
@@ -54,6 +54,23 @@ void Coordinator::end_team() {
   if (decisions_ && !has_given_up_) (void)decisions_->remove();
 }
 
+bool Coordinator::end_if_deserted(const std::vector<Rank>& ended) {
+  loop_.post([this, ended] {
+    for (const Rank rank : ended) {
+      if (membership_.is_present(rank)) unseat(rank, Loss::left);
+    }
+  });
+  loop_.stop();
+  if (membership_.is_formed() || !decisions_ || has_given_up_) return false;
+  return decisions_->remove();
+}
+
+void Coordinator::rewrite_log() {
+  loop_.post([this] {
+    if (decisions_ && !has_given_up_ && decisions_->rewrite() != DecisionLog::Kept::kept) give_up();
+  });
+}
+
 // ---- Decisions
 
 // Has `decision` in the log, and then in effect. False: the log failed, and this coordinator decides nothing any more.
@@ -61,24 +78,34 @@ void Coordinator::end_team() {
 // log, is that of another team, as is one between hosts.
 bool Coordinator::decide(Decision decision) {
   if (has_given_up_) return false;
-  if (decisions_ && !decisions_->append(decision)) {
-    const std::string why = errno_error("write", decisions_->path()).what();
-    if (!is_on_one_host() || !decisions_->remove()) {
-      give_up(why);
+  if (decisions_) {
+    if (const auto kept = decisions_->append(decision); kept != DecisionLog::Kept::kept && !can_do_without_log(kept)) {
+      give_up();
       return false;
     }
-    decisions_.reset();
-    log::error("the nodes go on, and no process of farside up can take them over when this one has ended: " + why);
   }
   membership_.apply(std::move(decision));
   return true;
 }
 
+bool Coordinator::can_do_without_log(DecisionLog::Kept kept) {
+  if (kept == DecisionLog::Kept::superseded) return false;  // its candidacy says so
+  const std::string why = decisions_->why();
+  if (!is_on_one_host() || !decisions_->remove()) {
+    log::error(
+        "deaths of members are not noticed any more, and no process joins; the nodes of other machines keep "
+        "what they have: " +
+        why);
+    return false;
+  }
+  decisions_.reset();
+  log::error("the nodes go on, and no process of farside up can take them over when this one has ended: " + why);
+  return true;
+}
+
 // The members go on, as when its process had been killed.
-void Coordinator::give_up(const std::string& why) {
+void Coordinator::give_up() {
   has_given_up_ = true;
-  log::error("deaths of members are not noticed any more, and no process joins: " + why +
-             "; make room, and start the pool on this machine again: the nodes of others keep what they have");
   loop_.forget(listener_.get());
   listener_.reset();
   loop_.post([this] {

@@ -13,9 +13,9 @@
 // It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,6 +25,7 @@
 
 #include "farside/team/team.h"
 
+#include "authority/decision_store.h"
 #include "base/throttled_log.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
@@ -40,9 +41,9 @@ class Coordinator {
   /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
   using Admission = std::function<void(Rank rank, const std::string& first)>;
 
-  /// The file of its log, and the options that all members share. If the file exists the team is taken over.
+  /// Where its decisions are kept, and the options that all members share. If there are any the team is taken over.
   struct Log {
-    std::filesystem::path path;
+    std::unique_ptr<authority::DecisionStore> store;
     std::string terms;
   };
 
@@ -51,7 +52,7 @@ class Coordinator {
   /// other member has seen what it contributed. Without `log` the team ends with this process. `silence` (liveness.h)
   /// counts between hosts. Throws Error when it cannot listen, or the log is of another team or damaged.
   Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {},
-              const std::optional<Log>& log = {}, std::chrono::milliseconds silence = kDefaultSilence);
+              std::optional<Log> log = {}, std::chrono::milliseconds silence = kDefaultSilence);
   /// As if the process were killed: the log stays, and members on other hosts go on.
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
@@ -65,6 +66,13 @@ class Coordinator {
   void miss(Rank rank, const std::string& how);
   /// Ends the team: tells the members, and removes the log, unless they cannot be told. The last call.
   void end_team();
+  /// The processes of `ended` have left. Ends the team if no member is left; otherwise as the destructor. Returns
+  /// whether nothing is left of it. The last call.
+  [[nodiscard]] bool end_if_deserted(const std::vector<Rank>& ended);
+  /// Its store had been put back to an earlier state: has the team's state in it.
+  void rewrite_log();
+  /// Its decisions are kept no more, and it makes none.
+  [[nodiscard]] bool has_given_up() const { return has_given_up_; }
   /// The process that had `rank` has ended for certain: no member waits for it. On one host this has to be called for
   /// each that was a member when the team was taken over, and may have to for each that ends later.
   /// Requires: it is called before another process is started as that rank.
@@ -103,7 +111,8 @@ class Coordinator {
   [[nodiscard]] std::string absentees() const;
 
   [[nodiscard]] bool decide(Decision decision);
-  void give_up(const std::string& why);
+  [[nodiscard]] bool can_do_without_log(DecisionLog::Kept kept);
+  void give_up();
   void tell_of_change();
 
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
@@ -135,7 +144,7 @@ class Coordinator {
   const std::uint32_t silent_beats_;
   Membership membership_;
   std::optional<DecisionLog> decisions_;
-  bool has_given_up_ = false;  ///< its log failed: it decides nothing any more
+  std::atomic<bool> has_given_up_ = false;  ///< its log failed: it decides nothing any more
   std::vector<Seat> seats_;
   std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
   /// No member of the team that was taken over has been heard yet: perhaps none is left.

@@ -1,12 +1,14 @@
 #include "team/coordinator_client.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
 #include "base/assert.h"
+#include "base/backoff.h"
 #include "base/wire.h"
 #include "team/liveness.h"
 #include "team/time_limits.h"
@@ -20,22 +22,23 @@ using net::FrameKind;
 // Limit of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
 constexpr std::size_t kBodyLimit = 16 << 20;
 
+constexpr const char* kJoin = "join the team at";
+
 }  // namespace
 
 CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& address, const net::Secret& secret,
                                      Rank rank, MembershipNotices notices, net::SetupClock::time_point deadline)
     : loop_(loop),
       notices_(std::move(notices)),
+      finder_(address),
       rank_(rank),
-      host_local_(net::is_host_local(address)),
+      host_local_(finder_.is_on_one_host()),
       fabric_secret_(secret.for_fabric()),
       session_({}, net::Session::Side::member, kBodyLimit) {
-  const net::Introduced what{"join the team at", address};
-  net::Acquaintance met = net::introduce(what, secret, rank_, kBodyLimit, deadline);
-  network_ = net::network_towards(address);  // there is a way to it now
+  net::Acquaintance met = meet(secret, deadline);
   session_ = met.session;
   if (met.first.kind == FrameKind::refused)
-    throw Error({what.tried, what.address, Decoder(met.first.fields, "why this process is refused").text(), ""});
+    throw Error({kJoin, address, Decoder(met.first.fields, "why this process is refused").text(), ""});
   Welcome welcome = decode_welcome(met.first);
   team_ = welcome.team;
   size_ = welcome.size;
@@ -53,9 +56,29 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
       loop_.post(
           [this, held = std::make_shared<net::Acquaintance>(std::move(answer))] { take_answer(std::move(*held)); });
     };
-    keeper_.emplace(what, secret, rank_, kBodyLimit, seat, answered);
+    keeper_.emplace(finder_, secret, rank_, kBodyLimit, seat, answered);
   }
   loop_.post([this, held = std::make_shared<Fd>(std::move(met.socket))] { start(std::move(*held)); });
+}
+
+// Where the authority names the coordinator, one that does not answer may have a successor by now.
+net::Acquaintance CoordinatorClient::meet(const net::Secret& secret, net::SetupClock::time_point deadline) {
+  for (Backoff backoff(time_limits::kFirstPauseToKeep, time_limits::kMaxPauseToKeep);;) {
+    const auto pause = backoff.next();
+    const auto now = net::SetupClock::now();
+    try {
+      const std::string address = finder_.find();
+      auto met = net::introduce({kJoin, address}, secret, rank_, kBodyLimit,
+                                finder_.is_fixed() ? deadline : std::min(deadline, now + time_limits::kFindAgain));
+      network_ = net::network_towards(address);  // there is a way to it now
+      return met;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Error&) {
+      if (finder_.is_fixed() || net::SetupClock::now() + pause > deadline) throw;
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& frame) const {

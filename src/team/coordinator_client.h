@@ -13,6 +13,7 @@
 #include "net/connection.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
+#include "team/coordinator_finder.h"
 #include "team/liveness.h"
 #include "team/seat_keeper.h"
 
@@ -21,6 +22,7 @@ namespace farside::team {
 class CoordinatorClient final : public Bootstrap {
  public:
   /// Shakes hands and takes the seat of `rank`. Throws Error when refused or when the deadline passes.
+  /// `address` as CoordinatorFinder takes it.
   CoordinatorClient(net::EventLoop& loop, const std::string& address, const net::Secret& secret, Rank rank,
                     MembershipNotices notices, net::SetupClock::time_point deadline);
 
@@ -50,6 +52,8 @@ class CoordinatorClient final : public Bootstrap {
   };
   [[nodiscard]] Welcome decode_welcome(const net::Frame& frame) const;
 
+  [[nodiscard]] net::Acquaintance meet(const net::Secret& secret, net::SetupClock::time_point deadline);
+
   // On the loop's thread.
   void start(Fd socket);
   void serve();
@@ -72,6 +76,7 @@ class CoordinatorClient final : public Bootstrap {
 
   net::EventLoop& loop_;
   MembershipNotices notices_;
+  CoordinatorFinder finder_;
   const Rank rank_;
   const bool host_local_;
   const std::string fabric_secret_;

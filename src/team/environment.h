@@ -5,8 +5,11 @@
 
 namespace farside::team {
 
-inline constexpr const char* kCoordinatorVariable = "FARSIDE_COORDINATOR";  ///< a socket's path, or host:port
-inline constexpr const char* kSecretFileVariable = "FARSIDE_SECRET_FILE";   ///< the path of the pool's secret
+inline constexpr const char* kCoordinatorVariable =
+    "FARSIDE_COORDINATOR";  ///< a socket's path, host:port, or etcd://...
+/// Where this machine would coordinate, as others know it: of pools whose coordinator the authority names.
+inline constexpr const char* kListenVariable = "FARSIDE_LISTEN";
+inline constexpr const char* kSecretFileVariable = "FARSIDE_SECRET_FILE";  ///< the path of the pool's secret
 inline constexpr const char* kRankVariable = "FARSIDE_RANK";
 inline constexpr const char* kTermsVariable = "FARSIDE_TERMS";  ///< MemberCard::terms; need not be set
 

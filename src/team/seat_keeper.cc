@@ -14,9 +14,9 @@ namespace farside::team {
 
 using net::FrameKind;
 
-SeatKeeper::SeatKeeper(net::Introduced what, const net::Secret& secret, std::uint32_t rank, std::size_t body_limit,
+SeatKeeper::SeatKeeper(CoordinatorFinder& finder, const net::Secret& secret, std::uint32_t rank, std::size_t body_limit,
                        std::function<Seat()> seat, Answered answered)
-    : what_(std::move(what)),
+    : finder_(finder),
       secret_(secret),
       rank_(rank),
       body_limit_(body_limit),
@@ -67,7 +67,7 @@ void SeatKeeper::run() {
         backoff = first;
         has_warned = false;
       } else if (!std::exchange(has_warned, true)) {
-        log::warn("the coordinator at " + what_.address +
+        log::warn("the coordinator at " + finder_.text() +
                   " is of another team, or has lost decisions: this process goes on without it; end the pool on this " +
                   "machine to join the other team");
       }
@@ -78,14 +78,15 @@ void SeatKeeper::run() {
 }
 
 bool SeatKeeper::ask() {
+  const net::Introduced what{"keep the seat at", finder_.find()};
   const auto deadline = net::SetupClock::now() + time_limits::kKeepSeat;
-  Fd socket = net::connect_to(what_.address, deadline);
+  Fd socket = net::connect_to(what.address, deadline);
   net::Session session =
-      net::shake_hands(socket, what_, secret_, rank_, body_limit_, deadline, net::ClaimPurpose::keep_seat);
+      net::shake_hands(socket, what, secret_, rank_, body_limit_, deadline, net::ClaimPurpose::keep_seat);
   const Seat seat = seat_();
   const std::string fields = Encoder().number(seat.team).number(seat.incarnation).number(seat.epoch).take();
   net::write_all(socket, session.seal(FrameKind::keep, fields), deadline);
-  net::Frame first = net::read_frame(socket, what_, session, body_limit_, deadline);
+  net::Frame first = net::read_frame(socket, what, session, body_limit_, deadline);
   if (first.kind == FrameKind::unknown) return false;
   end();  // first: the answer may have it begin again
   answered_({std::move(socket), session, std::move(first)});

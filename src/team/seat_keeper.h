@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "net/introduction.h"
+#include "team/coordinator_finder.h"
 
 namespace farside::team {
 
@@ -27,7 +28,8 @@ class SeatKeeper {
   /// The coordinator's first frame is a welcome or a refusal.
   using Answered = std::function<void(net::Acquaintance met)>;
 
-  SeatKeeper(net::Introduced what, const net::Secret& secret, std::uint32_t rank, std::size_t body_limit,
+  /// `finder` outlives it.
+  SeatKeeper(CoordinatorFinder& finder, const net::Secret& secret, std::uint32_t rank, std::size_t body_limit,
              std::function<Seat()> seat, Answered answered);
   ~SeatKeeper();
   SeatKeeper(const SeatKeeper&) = delete;
@@ -45,7 +47,7 @@ class SeatKeeper {
   [[nodiscard]] bool is_wanted();
   void pause(std::chrono::milliseconds duration);
 
-  const net::Introduced what_;
+  CoordinatorFinder& finder_;
   const net::Secret secret_;
   const std::uint32_t rank_;
   const std::size_t body_limit_;

@@ -26,6 +26,8 @@ inline constexpr seconds kReturn{30};
 inline constexpr seconds kKeepSeat{2};
 inline constexpr milliseconds kFirstPauseToKeep{100};
 inline constexpr milliseconds kMaxPauseToKeep{1000};
+/// For a coordinator that the authority names, before it is asked again whether that is still the one.
+inline constexpr seconds kFindAgain{10};
 /// Between two attempts to watch another process of this host, or to take a member that came back: at first, and for
 /// the former at most.
 inline constexpr milliseconds kFirstPause{1000};

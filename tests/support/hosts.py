@@ -178,6 +178,14 @@ class Hosts:
         sender.do(["ip", "neighbor", "replace", *entry])
 
 
+class Group(list):
+    """Some of the hosts."""
+
+    @property
+    def all(self):
+        return self
+
+
 class FileServer:
     """A directory that the hosts have mounted, and read alike, at one place: files are the same to the nodes of all of
     them. It counts what each host asks for."""

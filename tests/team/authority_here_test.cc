@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "authority/file_store.h"
 #include "base/wire.h"
 #include "net/runtime_dir.h"
 #include "team/coordinator.h"
@@ -41,8 +42,9 @@ class AuthorityHere : public testing::Test {
   }
   void start() {
     std::filesystem::remove(dir_.path() / "coordinator");
-    coordinator_ = std::make_unique<Coordinator>(dir_.path() / "coordinator", secret_, 2, Coordinator::Admission{},
-                                                 Coordinator::Log{log_, "terms"});
+    coordinator_ =
+        std::make_unique<Coordinator>(dir_.path() / "coordinator", secret_, 2, Coordinator::Admission{},
+                                      Coordinator::Log{std::make_unique<authority::FileStore>(log_), "terms"});
   }
   /// As if it were killed.
   void lose() {
@@ -60,7 +62,7 @@ class AuthorityHere : public testing::Test {
     team.apply(TeamState{.seats = std::vector<SeatState>(2), .silent_beats = silent_beats(kMinSilence)});
     const std::filesystem::path copy = dir_.path() / "copy";
     std::filesystem::copy_file(log_, copy, std::filesystem::copy_options::overwrite_existing);
-    const DecisionLog log(copy, "terms", team);
+    const DecisionLog log(std::make_unique<authority::FileStore>(copy), "terms", team);
     return team.state().team;
   }
   void expect_loss_of_one(Loss loss) {

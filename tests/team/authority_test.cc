@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "authority/file_store.h"
 #include "base/wire.h"
 #include "net/runtime_dir.h"
 #include "team/coordinator.h"
@@ -89,7 +90,8 @@ class CoordinatorProcess {
     const std::string address = read_line(orders_);
     if (address.empty()) std::_Exit(0);
     const std::chrono::milliseconds silence(std::stoi(read_line(orders_)));
-    const Coordinator coordinator(address, secret, 2, {}, Coordinator::Log{log, "terms"}, silence);
+    const Coordinator coordinator(address, secret, 2, {},
+                                  Coordinator::Log{std::make_unique<authority::FileStore>(log), "terms"}, silence);
     write_line(answers_, coordinator.address());
     for (;;) ::pause();
   }
@@ -210,7 +212,7 @@ TEST_F(Authority, ForgetsTheLargerSilenceTimeOnlyWhenNoMemberHasIt) {
     team.apply(TeamState{.seats = std::vector<SeatState>(2), .silent_beats = silent_beats(kMinSilence)});
     std::filesystem::copy_file(dir_.path() / "decisions", dir_.path() / "copy",
                                std::filesystem::copy_options::overwrite_existing);
-    const DecisionLog log(dir_.path() / "copy", "terms", team);
+    const DecisionLog log(std::make_unique<authority::FileStore>(dir_.path() / "copy"), "terms", team);
     return team.state().silent_beats;
   };
   expect_exchange(*zero_, *one_);

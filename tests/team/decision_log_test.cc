@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,14 @@
 
 #include "farside/base/error.h"
 
+#include "authority/file_store.h"
 #include "net/runtime_dir.h"
 #include "team/membership.h"
 
 namespace farside::team {
 namespace {
 
+using authority::Kept;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -46,6 +49,9 @@ void write(const std::filesystem::path& path, const std::string& bytes) {
 
 class DecisionLogTest : public testing::Test {
  protected:
+  [[nodiscard]] std::unique_ptr<authority::DecisionStore> file() const {
+    return std::make_unique<authority::FileStore>(path_);
+  }
   [[nodiscard]] static Membership begun() {
     Membership team(kSize);
     team.apply(fresh());
@@ -55,16 +61,16 @@ class DecisionLogTest : public testing::Test {
   [[nodiscard]] Membership recovered() const {
     Membership team(kSize);
     team.apply(fresh(8));
-    const DecisionLog log(path_, kTerms, team);
+    const DecisionLog log(file(), kTerms, team);
     return team;
   }
   /// A log of all decisions; returns the size of the file after each.
   std::vector<std::size_t> write_history() {
     Membership team = begun();
-    DecisionLog log(path_, kTerms, team);
+    DecisionLog log(file(), kTerms, team);
     std::vector<std::size_t> sizes;
     for (const Decision& decision : a_history()) {
-      EXPECT_TRUE(log.append(decision));
+      EXPECT_EQ(log.append(decision), Kept::kept);
       team.apply(decision);
       sizes.push_back(std::filesystem::file_size(path_));
     }
@@ -93,8 +99,8 @@ TEST_F(DecisionLogTest, HasTheStateOfTheCoordinatorBefore) {
 TEST_F(DecisionLogTest, KeepsTheSilenceTimeThatMembersMayHave) {
   {
     Membership team = begun();
-    DecisionLog log(path_, kTerms, team);
-    ASSERT_TRUE(log.append(SilenceChosen{40}));
+    DecisionLog log(file(), kTerms, team);
+    ASSERT_EQ(log.append(SilenceChosen{40}), Kept::kept);
   }
   for (int restart = 0; restart < 2; ++restart) EXPECT_EQ(recovered().state().silent_beats, 40u);
 }
@@ -146,7 +152,7 @@ TEST_F(DecisionLogTest, RefusesAFileThatIsDamagedBeforeItsLastDecision) {
 TEST_F(DecisionLogTest, RefusesAFileWithoutItsBeginning) {
   {
     Membership team = begun();
-    const DecisionLog log(path_, kTerms, team);
+    const DecisionLog log(file(), kTerms, team);
   }
   const std::string whole = read(path_);
   for (std::size_t left = 0; left < whole.size(); ++left) {
@@ -158,14 +164,14 @@ TEST_F(DecisionLogTest, RefusesAFileWithoutItsBeginning) {
 TEST_F(DecisionLogTest, RefusesATeamWithOtherOptions) {
   write_history();
   Membership team = begun();
-  EXPECT_THAT([&] { DecisionLog(path_, "--nodes=3", team); }, ThrowsMessage<Error>(HasSubstr("other options")));
+  EXPECT_THAT([&] { DecisionLog(file(), "--nodes=3", team); }, ThrowsMessage<Error>(HasSubstr("other options")));
   EXPECT_EQ(recovered().state().epoch, 2u);  // it is as it was
 }
 
 TEST_F(DecisionLogTest, IsGoneWithTheTeam) {
   write_history();
   Membership team = begun();
-  DecisionLog(path_, kTerms, team).remove();
+  DecisionLog(file(), kTerms, team).remove();
   EXPECT_EQ(recovered().state().team, 8u);
 }
 
@@ -173,12 +179,12 @@ TEST_F(DecisionLogTest, IsGoneWithTheTeam) {
 TEST_F(DecisionLogTest, StaysSmallHoweverMuchIsDecided) {
   constexpr std::uint64_t kLarge = 1024;
   Membership team = begun();
-  DecisionLog log(path_, kTerms, team, kLarge);
+  DecisionLog log(file(), kTerms, team, kLarge);
   std::vector<Decision> decisions = a_history();
   decisions.emplace_back(Lost{1, Loss::died});
   decisions.insert(decisions.end(), 500, Admitted{1});
   for (const Decision& decision : decisions) {
-    ASSERT_TRUE(log.append(decision));
+    ASSERT_EQ(log.append(decision), Kept::kept);
     team.apply(decision);
     ASSERT_LT(std::filesystem::file_size(path_), 4 * kLarge);
   }

@@ -163,7 +163,8 @@ void expect_same_pool(const PoolDirectory& directory, const PoolOptions& options
            "run farside up with the options and the version that they have, or end them with farside down");
   }
   const std::filesystem::path decisions = options.listen.empty() ? directory.own_decisions() : directory.decisions();
-  if (options.join.empty() && !std::filesystem::exists(decisions))
+  const bool keeps_decisions = options.join.empty() && options.authority.empty();
+  if (keeps_decisions && !std::filesystem::exists(decisions))
     refuse("what the pool had decided is lost: there is no " + decisions.string(), "end them with farside down");
 }
 

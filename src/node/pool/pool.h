@@ -35,9 +35,10 @@ struct PoolOptions {
   std::string kv_sync;              ///< always, everysec or no
   std::uint64_t far_bytes = 0;      ///< that each node lends; 0: none
   std::string metrics;              ///< where node 0 would serve them, the others as many ports above; empty: nowhere
-  // A pool on several machines only: at most one of the two says where the nodes meet, as "host:port".
-  std::string listen;            ///< on the first machine
-  std::string join;              ///< on the others
+  // A pool on several machines only. Addresses are "host:port".
+  std::string listen;            ///< on the first machine: where the nodes meet
+  std::string join;              ///< on the others: the same
+  std::string authority;         ///< in etcd, and `listen` is where they meet when this machine's process coordinates
   std::filesystem::path secret;  ///< the same on all of them
   /// With `listen`: how long an unresponsive node of another machine is waited for (team/liveness.h).
   std::chrono::milliseconds silence = team::kDefaultSilence;

@@ -1,12 +1,16 @@
 #include "node/pool/supervisor.h"
 
 #include <csignal>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "authority/etcd_store.h"
+#include "authority/file_store.h"
 #include "fabric/host/process.h"
 #include "node/pool/pool_options.h"
 #include "team/environment.h"
@@ -35,7 +39,7 @@ Supervisor::Supervisor(const PoolDirectory& directory, const PoolOptions& option
   record_ = {.supervisor = self.pid,
              .supervisor_started = self.start_ticks,
              .options = fixed_options(directory, options),
-             .meeting = options.join,
+             .meeting = options.authority.empty() ? options.join : options.authority,
              .nodes = {},
              .cache_bytes = options.cache.cache_bytes,
              .block_bytes = options.cache.block_bytes,
@@ -46,7 +50,11 @@ Supervisor::Supervisor(const PoolDirectory& directory, const PoolOptions& option
 }
 
 int Supervisor::run() {
-  if (options_.join.empty()) meet();
+  if (!options_.authority.empty()) {
+    stand_for_office();
+  } else if (options_.join.empty()) {
+    coordinate();
+  }
   if (!running_.empty())
     log::warn("took over " + std::to_string(running_.size()) + " nodes whose process of farside up had ended");
   std::vector<team::AdoptedProcess> adopted = adopt();
@@ -54,30 +62,62 @@ int Supervisor::run() {
   write_first_record(launcher);
   const team::JobEnd end = launcher.wait();
   // If the nodes of this machine failed, those of others go on, and it can be started again.
-  if (coordinator_ && end.was_asked) coordinator_->end_team();
+  if (end.was_asked) end_team();
   // With failures the record stays, which start_pool looks at. There are files: the record is one.
   if (end.failures.empty()) (void)directory_.clean();
   return end.code;
 }
 
 // Listens where the nodes look for the coordinator, also when the kernel had chosen the port.
-void Supervisor::meet() {
+void Supervisor::coordinate() {
   const bool is_on_one_machine = options_.listen.empty();
   const std::string address = former_             ? former_->meeting
                               : is_on_one_machine ? directory_.coordinator().string()
                                                   : options_.listen;
   if (is_on_one_machine) std::filesystem::remove(address);  // the former supervisor's
   const net::Secret secret = has_own_secret_ && !former_ ? net::Secret::create(secret_) : net::Secret::load(secret_);
-  team::MemberCard expected = team::MemberCard::of_this_process(0);
-  expected.terms = terms(options_);
-  const team::Coordinator::Log decisions{
-      .path = is_on_one_machine ? directory_.own_decisions() : directory_.decisions(), .terms = terms(options_)};
-  coordinator_.emplace(address, secret, options_.all_nodes, team::MemberCard::admission(std::move(expected)), decisions,
+  const std::filesystem::path log = is_on_one_machine ? directory_.own_decisions() : directory_.decisions();
+  coordinator_.emplace(address, secret, options_.all_nodes, admission(),
+                       team::Coordinator::Log{std::make_unique<authority::FileStore>(log), terms(options_)},
                        options_.silence);
   record_.meeting = coordinator_->address();
-  for (team::Rank rank = options_.first_rank; rank < options_.first_rank + options_.nodes; ++rank) {
+  for (const team::Rank rank : own_ranks()) {
     if (!runs(rank)) coordinator_->report_dead(rank);
   }
+}
+
+void Supervisor::stand_for_office() {
+  const auto address = authority::EtcdAddress::parse(options_.authority);
+  candidacy_.emplace(
+      team::Candidacy::Settings{.open_records = [address] { return std::make_unique<authority::EtcdStore>(address); },
+                                .pool = address.pool,
+                                .address = options_.listen,
+                                .size = options_.all_nodes,
+                                .terms = terms(options_),
+                                .admission = admission(),
+                                .silence = options_.silence},
+      net::Secret::load(secret_));
+  for (const team::Rank rank : own_ranks()) {
+    if (!runs(rank)) candidacy_->report_dead(rank);
+  }
+}
+
+// All nodes of this machine have ended.
+void Supervisor::end_team() {
+  if (coordinator_) coordinator_->end_team();
+  if (candidacy_) candidacy_->leave(own_ranks());
+}
+
+team::Coordinator::Admission Supervisor::admission() const {
+  team::MemberCard expected = team::MemberCard::of_this_process(0);
+  expected.terms = terms(options_);
+  return team::MemberCard::admission(std::move(expected));
+}
+
+std::vector<team::Rank> Supervisor::own_ranks() const {
+  std::vector<team::Rank> ranks(options_.nodes);
+  std::iota(ranks.begin(), ranks.end(), options_.first_rank);
+  return ranks;
 }
 
 std::vector<team::AdoptedProcess> Supervisor::adopt() {
@@ -90,6 +130,7 @@ team::LaunchPlan Supervisor::plan() {
   std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + record_.meeting,
                                           std::string(team::kSecretFileVariable) + "=" + secret_.string(),
                                           std::string(team::kTermsVariable) + "=" + terms(options_)};
+  if (candidacy_) environment.push_back(std::string(team::kListenVariable) + "=" + options_.listen);
   if (mount_watch_.instance) environment.push_back(mount_watch_.variable);
   return {.command = node_command(directory_, options_),
           .ranks = options_.nodes,
@@ -100,10 +141,12 @@ team::LaunchPlan Supervisor::plan() {
           .on_death =
               [this](team::Rank rank) {
                 if (coordinator_) coordinator_->report_dead(rank);
+                if (candidacy_) candidacy_->report_dead(rank);
               },
           .on_end =
               [this](team::Rank rank, const std::string& how) {
                 if (coordinator_) coordinator_->miss(rank, how);
+                if (candidacy_) candidacy_->miss(rank, how);
               },
           .restart = team::RestartPolicy{},
           .on_restart = [this](team::Rank rank, pid_t process) { record_restart(rank, process); }};
@@ -116,8 +159,7 @@ std::uint32_t Supervisor::restarts_before(team::Rank rank) const {
 }
 
 void Supervisor::write_first_record(const team::Launcher& launcher) {
-  for (team::Rank rank = options_.first_rank; rank < options_.first_rank + options_.nodes; ++rank)
-    record_.nodes.push_back({rank, launcher.pid(rank), restarts_before(rank)});
+  for (const team::Rank rank : own_ranks()) record_.nodes.push_back({rank, launcher.pid(rank), restarts_before(rank)});
   directory_.write_record(record_);
 }
 

@@ -16,6 +16,7 @@
 #include "node/pool/node_lock.h"
 #include "node/pool/pool.h"
 #include "node/pool/pool_directory.h"
+#include "team/candidacy.h"
 #include "team/coordinator.h"
 #include "team/launcher.h"
 
@@ -30,7 +31,11 @@ class Supervisor {
   int run();
 
  private:
-  void meet();
+  void coordinate();
+  void stand_for_office();
+  void end_team();
+  [[nodiscard]] team::Coordinator::Admission admission() const;
+  [[nodiscard]] std::vector<team::Rank> own_ranks() const;
   [[nodiscard]] std::vector<team::AdoptedProcess> adopt();
   [[nodiscard]] team::LaunchPlan plan();
   void write_first_record(const team::Launcher& launcher);
@@ -47,7 +52,9 @@ class Supervisor {
   const bool has_own_secret_;
   const std::filesystem::path secret_;
   SharedMountWatch mount_watch_;
+  // At most one of the two: neither, where another machine's process coordinates the pool.
   std::optional<team::Coordinator> coordinator_;
+  std::optional<team::Candidacy> candidacy_;
   PoolRecord record_;
 };
 

@@ -1,0 +1,48 @@
+// decision_store.h — where a coordinator keeps what it decides (team/decision_log.h): in a file (file_store.h), or in
+// records that all machines can reach (office_store.h).
+//
+// Stands alone: whoever keeps decisions implements it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace farside::authority {
+
+enum class [[nodiscard]] Kept : std::uint8_t{
+    kept,        ///< it is durable, and each later coordinator finds it
+    superseded,  ///< another coordinator has the right to decide: nothing was kept
+    rewound,     ///< former entries are gone: nothing was kept; replace all of them
+    failed,      ///< it is unknown what is kept
+};
+
+/// A sequence of entries. Thread safety: one thread at a time.
+class DecisionStore {
+ public:
+  virtual ~DecisionStore() = default;
+  DecisionStore(const DecisionStore&) = delete;
+  DecisionStore& operator=(const DecisionStore&) = delete;
+
+  /// Returns all entries, in order; none where nothing was kept yet. Throws Error when they cannot be read or are
+  /// damaged.
+  [[nodiscard]] virtual std::vector<std::string> read() = 0;
+  /// Has `entries` in the place of all others. Unless they are kept the former ones are as they were.
+  virtual Kept replace(std::span<const std::string> entries) = 0;
+  /// Requires: the last call of replace or append returned Kept::kept.
+  virtual Kept append(std::string_view entry) = 0;
+  /// Returns whether nothing is left.
+  virtual bool remove() noexcept = 0;
+
+  /// Where the entries are, for messages.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Returns why the last call did not keep an entry, and what to do.
+  [[nodiscard]] virtual std::string why() const = 0;
+
+ protected:
+  DecisionStore() = default;
+};
+
+}  // namespace farside::authority
