@@ -15,6 +15,7 @@ void add_far(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_kv(CLI::App& app, Action& chosen);
+void add_authority(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_node(CLI::App& app, Action& chosen);
 

@@ -16,6 +16,7 @@
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
 #include "cli/metrics_server.h"
+#include "cli/silence_argument.h"
 #include "net/runtime_dir.h"
 #include "net/socket.h"
 #include "node/pool/pool.h"
@@ -24,11 +25,6 @@
 namespace farside::cli {
 
 namespace {
-
-/// A whole number of them, as parse_duration reads it.
-std::string seconds_text(std::chrono::milliseconds time) {
-  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + "s";
-}
 
 struct UpArguments {
   team::Rank nodes = 1;
@@ -48,7 +44,7 @@ struct UpArguments {
   std::string authority;
   std::optional<team::Rank> first_rank;
   std::string secret;
-  std::string silence = seconds_text(team::kDefaultSilence);
+  std::string silence = silence_text(team::kDefaultSilence);
 
   [[nodiscard]] node::PoolOptions read() const {
     const team::Rank all = all_nodes.value_or(nodes);
@@ -101,17 +97,7 @@ struct UpArguments {
             .join = join,
             .authority = authority.empty() ? "" : authority::EtcdAddress::parse(authority).text(),
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret),
-            .silence = read_silence()};
-  }
-
-  [[nodiscard]] std::chrono::milliseconds read_silence() const {
-    const std::chrono::milliseconds time = parse_duration(silence, "--silence");
-    if (time < team::kMinSilence || time > team::kMaxSilence) {
-      throw UsageError(
-          {"wait for an unresponsive node of another machine for", "--silence " + silence, "it is out of range",
-           "give a time from " + seconds_text(team::kMinSilence) + " to " + seconds_text(team::kMaxSilence)});
-    }
-    return time;
+            .silence = parse_silence(silence)};
   }
 };
 

@@ -21,7 +21,7 @@ namespace farside::net {
 
 /// Advances with every change of the messages of teams and services, and of constants on which both sides rely
 /// (team/liveness.h, kv/protocol/lease.h).
-inline constexpr std::uint32_t kTeamProtocol = 11;
+inline constexpr std::uint32_t kTeamProtocol = 12;
 
 struct Preamble {
   std::array<char, 8> magic{'f', 'a', 'r', 's', 'i', 'd', 'e', '\n'};
@@ -41,8 +41,11 @@ struct Challenge {
   Digest proof{};
 };
 
-/// Whether a new process claims the rank, or the one that has it already and lost the coordinator.
-enum class ClaimPurpose : std::uint32_t { take_seat, keep_seat };
+enum class ClaimPurpose : std::uint32_t {
+  take_seat,  ///< a new process claims the rank
+  keep_seat,  ///< the one that has it already, and lost the coordinator
+  copy_log,   ///< no member: it keeps a copy of the coordinator's decisions
+};
 
 struct Claim {
   std::uint32_t rank = 0;

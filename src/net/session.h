@@ -18,9 +18,9 @@
 namespace farside::net {
 
 enum class FrameKind : std::uint8_t {
-  welcome,  ///< ← team (8), size (4), incarnation (2), epoch (4), complete exchanges (4), silent beats (4), whether
-            ///< a coordinator may be started again (1), each lost rank (4)
-  refused,  ///< ← reason (text)
+  welcome,  ///< ← team (8), generation (4), size (4), incarnation (2), epoch (4), complete exchanges (4), silent beats
+            ///< (4), whether a coordinator may be started again (1), each lost rank (4)
+  refused,     ///< ← reason (text)
   contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
   gathered,  ///< ← number of the exchange (4), a rank (4), the blobs (text) of that rank and the next ones; in order
   lost,      ///< ← epoch (4), rank (4), Loss (1)
@@ -30,9 +30,11 @@ enum class FrameKind : std::uint8_t {
   failed,    ///< ← reason (text): the exchange cannot be completed, and there is no further one
   returned,  ///< ← epoch (4), rank (4), then its blob (text) of each exchange that is complete
   service,   ///< ↔ what a service of the pool and its clients say in a protocol of their own
-  keep,      ///< → team (8), incarnation (2), epoch (4): it keeps its seat; it gets welcome and what it missed
-  unknown,   ///< ← reason (text): this coordinator knows nothing of that team
-  ended,     ///< ← the team ends: the coordinator's process ends as it should
+  keep,  ///< → team (8), generation (4), incarnation (2), epoch (4): it keeps its seat; it gets welcome and what it
+         ///< missed
+  unknown,  ///< ← reason (text): this coordinator knows nothing of that team
+  ended,    ///< ← the team ends: the coordinator's process ends as it should
+  entry,    ///< ← of the coordinator's log: its head, the state, then each decision
 };
 
 /// A member contributes at most this much to one exchange.

@@ -9,6 +9,7 @@
 #include "net/socket.h"
 #include "node/time_limits.h"
 #include "service/service_socket.h"
+#include "team/coordinator_finder.h"
 #include "team/environment.h"
 
 namespace farside::node {
@@ -25,12 +26,12 @@ constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 /// Returns the address at which the nodes meet, or would meet if this machine's process coordinated them.
 std::string meeting() {
   if (const char* const own = ::secure_getenv(team::kListenVariable)) return own;
-  const char* const address = ::secure_getenv(team::kCoordinatorVariable);
-  if (address == nullptr) {
+  const char* const way = ::secure_getenv(team::kCoordinatorVariable);
+  if (way == nullptr) {
     throw Error(
         {"serve", "in a node", std::string(team::kCoordinatorVariable) + " is not set", "start it by farside up"});
   }
-  return address;
+  return team::CoordinatorFinder(way).find();
 }
 
 std::string own_address(unsigned port_offset) {

@@ -24,6 +24,7 @@ namespace {
 using net::FrameKind;
 
 constexpr std::size_t kStrangerLimit = 128;
+constexpr std::size_t kMaxWaiting = 1024;  // entries of the log, for a process that copies it
 
 }  // namespace
 
@@ -42,9 +43,9 @@ Coordinator::Coordinator(const std::string& address, const net::Secret& secret, 
   membership_.apply(TeamState{
       .team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size), .silent_beats = silent_beats_});
   if (log) decisions_.emplace(std::move(log->store), std::move(log->terms), membership_);
-  loop_.post([this] {
+  loop_.post([this, is_copy = log && log->is_copy, ended = log ? log->ended : std::vector<Rank>{}] {
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
-    take_over();
+    take_over(is_copy, ended);
   });
 }
 
@@ -84,8 +85,23 @@ bool Coordinator::decide(Decision decision) {
       return false;
     }
   }
+  hand_on(decision);
   membership_.apply(std::move(decision));
   return true;
+}
+
+// To those that copy the log.
+void Coordinator::hand_on(const Decision& decision) {
+  SharedFields entry;
+  for (auto& [number, peer] : peers_) {
+    if (!peer.copies_log) continue;
+    if (peer.waiting() > kMaxWaiting) {  // it takes nothing
+      close(number);
+      continue;
+    }
+    if (entry == nullptr) entry = std::make_shared<const std::string>(encode_decision(decision));
+    peer.send(FrameKind::entry, entry);
+  }
 }
 
 bool Coordinator::can_do_without_log(DecisionLog::Kept kept) {
@@ -165,6 +181,7 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
   if (!peer.session) {
     if (Refusal refusal = shake_hands(number, peer)) return refusal;
   }
+  if (peer.copies_log && !peer.connection.received().empty()) return "it copies the log, and has nothing to say";
   while (peer.session && (seated(number, peer) || peer.keeps_seat)) {
     const auto [next, frame] = peer.session->open(peer.connection.received());
     if (next == net::Session::Next::incomplete) break;
@@ -193,6 +210,11 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
   if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
   Seat& seat = seats_[claim.rank];
   peer.rank = claim.rank;
+  if (claim.purpose == net::ClaimPurpose::copy_log) {
+    if (!decisions_) return "this coordinator keeps no log";
+    copy_log_to(peer);
+    return {};
+  }
   if (claim.purpose == net::ClaimPurpose::keep_seat) {
     peer.keeps_seat = true;
     return {};
@@ -214,7 +236,10 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
 void Coordinator::welcome(Peer& peer) const {
   const TeamState& state = membership_.state();
   Encoder fields;
-  fields.number(state.team).number(membership_.size()).number(membership_.seat(peer.rank).incarnation);
+  fields.number(state.team)
+      .number(state.generation)
+      .number(membership_.size())
+      .number(membership_.seat(peer.rank).incarnation);
   fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size())).number(silent_beats_);
   fields.choice(std::uint8_t{decisions_ || !is_on_one_host()});
   for (Rank other = 0; other < membership_.size(); ++other) {
@@ -346,6 +371,8 @@ void Coordinator::on_tick() {
         unseat(peer.rank, Loss::evicted);
       else
         peer.send_beat();
+    } else if (peer.copies_log) {
+      peer.send_beat();
     }
   }
   give_up_awaited();

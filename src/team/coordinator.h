@@ -45,6 +45,10 @@ class Coordinator {
   struct Log {
     std::unique_ptr<authority::DecisionStore> store;
     std::string terms;
+    /// It is a copy, which may lack decisions: each rank that is present in it is awaited without a time limit, and its
+    /// generation is one more.
+    bool is_copy = false;
+    std::vector<Rank> ended{};  ///< but not these: their processes have ended for certain
   };
 
   /// Listens on `address` (net/socket.h) for the members of a team of `size`. With a log, and between hosts, the
@@ -99,6 +103,7 @@ class Coordinator {
   Refusal advance(PeerNumber number, Peer& peer);
   Refusal shake_hands(PeerNumber number, Peer& peer);
   Refusal admit(PeerNumber number, Peer& peer, const net::Claim& claim);
+  void copy_log_to(Peer& peer);
   Refusal keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame);
   void welcome(Peer& peer) const;
   Refusal obey(Peer& peer, const net::Frame& frame);
@@ -111,6 +116,7 @@ class Coordinator {
   [[nodiscard]] std::string absentees() const;
 
   [[nodiscard]] bool decide(Decision decision);
+  void hand_on(const Decision& decision);
   [[nodiscard]] bool can_do_without_log(DecisionLog::Kept kept);
   void give_up();
   void tell_of_change();
@@ -123,7 +129,9 @@ class Coordinator {
   void hang_up(Seat& seat);
   void send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs);
   void give_up_awaited();
-  void take_over();
+  void take_over(bool is_copy, const std::vector<Rank>& ended);
+  [[nodiscard]] bool begin_generation();
+  void settle_copy();
   void settle_silence();
   void admit_deferred();
   void refuse(PeerNumber number, const std::string& reason);

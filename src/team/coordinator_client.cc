@@ -41,6 +41,7 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
     throw Error({kJoin, address, Decoder(met.first.fields, "why this process is refused").text(), ""});
   Welcome welcome = decode_welcome(met.first);
   team_ = welcome.team;
+  generation_ = welcome.generation;
   size_ = welcome.size;
   incarnation_ = welcome.incarnation;
   standing_ = std::move(welcome.standing);
@@ -50,7 +51,7 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   if (welcome.may_be_back) {
     const auto seat = [this]() -> SeatKeeper::Seat {
       const MutexLock lock(mutex_);
-      return {team_, incarnation_, epoch_};
+      return {team_, generation_, incarnation_, epoch_};
     };
     const auto answered = [this](net::Acquaintance answer) {
       loop_.post(
@@ -84,6 +85,7 @@ net::Acquaintance CoordinatorClient::meet(const net::Secret& secret, net::SetupC
 CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& frame) const {
   Decoder fields(frame.fields, "the coordinator's answer");
   Welcome welcome{.team = fields.number<std::uint64_t>(),
+                  .generation = fields.number<std::uint32_t>(),
                   .size = fields.number<Rank>(),
                   .incarnation = fields.number<std::uint16_t>(),
                   .silent_beats = 0,
@@ -225,10 +227,12 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
     }
     answer = decode_welcome(met.first);
     const MutexLock lock(mutex_);
-    if (answer.team != team_ || answer.incarnation != incarnation_ || answer.standing.epoch < epoch_) {
+    if (answer.team != team_ || answer.generation < generation_ || answer.incarnation != incarnation_ ||
+        answer.standing.epoch < epoch_) {
       log::error("a coordinator answers that knows less of this team than its members do: it is not followed");
       return keeper_->begin();
     }
+    generation_ = answer.generation;
     coming_.clear();
     complete_ = answer.standing.exchanges;
   } catch (const Error& error) {

@@ -44,6 +44,7 @@ class CoordinatorClient final : public Bootstrap {
  private:
   struct Welcome {
     std::uint64_t team = 0;
+    std::uint32_t generation = 0;
     Rank size = 0;
     std::uint16_t incarnation = 0;
     std::uint32_t silent_beats = 0;
@@ -82,6 +83,7 @@ class CoordinatorClient final : public Bootstrap {
   const std::string fabric_secret_;
   std::string network_;
   std::uint64_t team_ = 0;
+  std::atomic<std::uint32_t> generation_ = 0;  ///< of the coordinator that it followed last
   Rank size_ = 0;
   std::uint16_t incarnation_ = 0;
   Standing standing_;

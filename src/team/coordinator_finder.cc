@@ -1,5 +1,7 @@
 #include "team/coordinator_finder.h"
 
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -10,7 +12,14 @@
 
 namespace farside::team {
 
+namespace {
+
+constexpr std::string_view kFile = "file:";
+
+}  // namespace
+
 CoordinatorFinder::CoordinatorFinder(std::string text) : text_(std::move(text)) {
+  if (text_.starts_with(kFile)) file_ = text_.substr(kFile.size());
   if (!authority::EtcdAddress::names_etcd(text_)) return;
   authority::EtcdAddress address = authority::EtcdAddress::parse(text_);
   pool_ = address.pool;
@@ -21,6 +30,12 @@ bool CoordinatorFinder::is_on_one_host() const { return is_fixed() && net::is_ho
 
 std::string CoordinatorFinder::find() {
   if (is_fixed()) return text_;
+  if (!file_.empty()) {
+    std::string address;
+    std::ifstream file(file_);
+    if (!std::getline(file, address)) throw errno_error("read where the team meets in", file_);
+    return address;
+  }
   const MutexLock lock(mutex_);
   const auto view = authority::Office(*records_, authority::OfficeKeys(pool_)).look();
   if (!view) throw Error({"ask where the team meets", text_, records_->why(), "are the servers of etcd there?"});

@@ -42,6 +42,8 @@ class CoordinatorPeer {
   void send_beat() { connection.send(session->seal(net::FrameKind::beat)); }
 
   [[nodiscard]] bool is_stranger() const { return !session || keeps_seat; }
+  /// Frames that it has not taken yet.
+  [[nodiscard]] std::size_t waiting() const { return outbox_.size(); }
 
   net::Connection connection;
   net::SetupClock::time_point came = net::SetupClock::now();
@@ -53,6 +55,7 @@ class CoordinatorPeer {
   /// It has kept its seat by this connection, and has not said anything since: perhaps it gave up waiting for the
   /// answer, and claims it by another one.
   bool is_unconfirmed = false;
+  bool copies_log = false;   ///< no member
   bool is_deferred = false;  ///< it claims a seat that may be another process's; that is found out
 
  private:

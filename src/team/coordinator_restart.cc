@@ -13,8 +13,13 @@ namespace farside::team {
 using net::FrameKind;
 
 // The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
-void Coordinator::take_over() {
+void Coordinator::take_over(bool is_copy, const std::vector<Rank>& ended) {
   if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
+  if (is_copy && !begin_generation()) return;
+  for (const Rank rank : ended) {
+    if (membership_.is_present(rank)) unseat(rank, Loss::died);
+    if (!membership_.is_formed()) return;
+  }
   // Members have the former silence time until they have their seats from this coordinator. It may be killed before.
   const std::uint32_t larger = std::max(membership_.state().silent_beats, silent_beats_);
   if (larger != membership_.state().silent_beats && !decide(SilenceChosen{larger})) return;
@@ -23,6 +28,22 @@ void Coordinator::take_over() {
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
     if (membership_.is_present(rank)) await(rank, larger + kBeatsToFindCoordinator);
   }
+}
+
+// The members that follow this coordinator follow no former one any more.
+bool Coordinator::begin_generation() {
+  TeamState state = membership_.state();
+  ++state.generation;
+  state.awaits_all = true;
+  return decide(std::move(state));
+}
+
+// Each member that the copy had has come, or is declared dead: it is as good as any log.
+void Coordinator::settle_copy() {
+  if (!membership_.state().awaits_all || is_any_awaited()) return;
+  TeamState state = membership_.state();
+  state.awaits_all = false;
+  (void)decide(std::move(state));
 }
 
 // No process has the silence time of the coordinator before any more.
@@ -36,6 +57,7 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
   if (frame.kind != FrameKind::keep) return "it does not say which seat it had";
   Decoder fields(frame.fields, "the claim of a seat");
   const auto team = fields.number<std::uint64_t>();
+  const auto generation = fields.number<std::uint32_t>();
   const auto incarnation = fields.number<std::uint16_t>();
   const auto epoch = fields.number<std::uint32_t>();
   fields.expect_end();
@@ -47,6 +69,8 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
   if (membership_.has_succeeded(team)) return refuse_as(FrameKind::refused, "the others took this process for dead");
   if (!membership_.is_formed() || team != membership_.state().team)
     return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
+  if (generation > membership_.state().generation)
+    return refuse_as(FrameKind::unknown, "it follows a coordinator that was started later from a copy of the log");
   if (epoch > membership_.state().epoch || incarnation > state.incarnation)
     return refuse_as(FrameKind::unknown, "it knows of changes that this coordinator's log lacks");
   if (!membership_.is_present(peer.rank) || incarnation != state.incarnation)
@@ -66,6 +90,13 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
   if (std::exchange(is_unheard_, false)) admit_deferred();
   keep_time();
   return {};
+}
+
+// From its beginning, and what is decided from now on.
+void Coordinator::copy_log_to(Peer& peer) {
+  peer.copies_log = true;
+  peer.send(FrameKind::entry, std::make_shared<const std::string>(decisions_->head()));
+  peer.send(FrameKind::entry, std::make_shared<const std::string>(encode_decision(membership_.state())));
 }
 
 // The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
@@ -98,7 +129,8 @@ bool Coordinator::is_any_awaited() const {
 void Coordinator::give_up_awaited() {
   if (is_on_one_host()) return;
   settle_silence();
-  if (!is_any_awaited()) return;
+  settle_copy();
+  if (!is_any_awaited() || membership_.state().awaits_all) return;
   if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
     if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);

@@ -10,16 +10,43 @@ namespace farside::team {
 namespace {
 
 constexpr std::string_view kMagic = "farside team";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 /// About what a store needs besides an entry.
 constexpr std::uint64_t kEntryOverhead = 32;
 
-std::string head_of_log(const std::string& terms, Rank size) {
-  return Encoder().text(kMagic).number(kVersion).number(size).text(terms).take();
+constexpr const char* kTakeOver = "take over the team whose decisions are in";
+
+struct Head {
+  Rank size = 0;
+  std::string terms;
+};
+
+std::string encode_head(const Head& head) {
+  return Encoder().text(kMagic).number(kVersion).number(head.size).text(head.terms).take();
+}
+
+Head decode_head(const std::string& bytes) {
+  Decoder from(bytes, "the head of a coordinator's log");
+  from.expect(from.text() == kMagic, "it is something else");
+  from.expect(from.number<std::uint32_t>() == kVersion, "another version of farside wrote it");
+  Head head{.size = from.number<Rank>(), .terms = from.text()};
+  from.expect_end();
+  from.expect(head.size != 0, "its team has no members");
+  return head;
 }
 
 }  // namespace
+
+LoggedTeam read_team(std::span<const std::string> entries) {
+  if (entries.empty()) throw Error({"read", "a coordinator's log", "there is none", ""});
+  Head head = decode_head(entries.front());
+  LoggedTeam found{.terms = std::move(head.terms), .team = Membership(head.size)};
+  for (const std::string& entry : entries.subspan(1)) found.team.apply(decode_decision(entry, head.size));
+  return found;
+}
+
+std::string DecisionLog::head() const { return encode_head({team_.size(), terms_}); }
 
 DecisionLog::DecisionLog(std::unique_ptr<authority::DecisionStore> store, std::string terms, Membership& team,
                          std::uint64_t large_bytes)
@@ -33,14 +60,14 @@ void DecisionLog::recover() {
   for (const std::string& entry : store_->read()) {
     if (!std::exchange(is_head, false)) {
       team_.apply(decode_decision(entry, team_.size()));
-    } else if (entry != head_of_log(terms_, team_.size())) {
+    } else if (entry != head()) {
       throw refusal("it is that of a pool with other options, or of another version of farside");
     }
   }
 }
 
 Error DecisionLog::refusal(const std::string& why) const {
-  return Error({"take over the team whose decisions are in", store_->name(), why,
+  return Error({kTakeOver, store_->name(), why,
                 "start the pool with the options that it had, or give it up: farside down, then farside up"});
 }
 
@@ -55,7 +82,7 @@ DecisionLog::Kept DecisionLog::append(const Decision& decision) {
 }
 
 DecisionLog::Kept DecisionLog::rewrite() {
-  const std::vector<std::string> entries{head_of_log(terms_, team_.size()), encode_decision(team_.state())};
+  const std::vector<std::string> entries{head(), encode_decision(team_.state())};
   bytes_ = bytes_at_first_ = entries.front().size() + entries.back().size();
   return store_->replace(entries);
 }

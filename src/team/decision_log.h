@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "farside/base/error.h"
@@ -15,6 +16,15 @@
 #include "team/membership.h"
 
 namespace farside::team {
+
+/// The team of a log, and the options that all its members share.
+struct LoggedTeam {
+  std::string terms;
+  Membership team;
+};
+
+/// Returns what the entries of a log say. Throws Error when they are none of this version's.
+[[nodiscard]] LoggedTeam read_team(std::span<const std::string> entries);
 
 class DecisionLog {
  public:
@@ -30,6 +40,9 @@ class DecisionLog {
   Kept append(const Decision& decision);
   /// Has the state of `team` in the store, whatever was there.
   Kept rewrite();
+
+  /// Returns its first entry.
+  [[nodiscard]] std::string head() const;
 
   /// The next coordinator begins another team. Returns whether nothing is left.
   bool remove() noexcept { return store_->remove(); }

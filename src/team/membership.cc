@@ -49,7 +49,12 @@ void encode(Encoder& into, const Returned& returned) {
 void encode(Encoder& into, const SilenceChosen& chosen) { into.choice(Kind::silence).number(chosen.beats); }
 
 void encode(Encoder& into, const TeamState& state) {
-  into.choice(Kind::state).number(state.team).number(state.epoch).number(state.silent_beats);
+  into.choice(Kind::state)
+      .number(state.team)
+      .number(state.generation)
+      .choice(std::uint8_t{state.awaits_all})
+      .number(state.epoch)
+      .number(state.silent_beats);
   for (const SeatState& seat : state.seats) {
     into.number(seat.incarnation).number(seat.next_incarnation).choice(std::uint8_t{seat.is_present});
   }
@@ -78,6 +83,8 @@ Change decode_change(Decoder& from, Rank size) {
 TeamState decode_state(Decoder& from, Rank size) {
   TeamState state;
   state.team = from.number<std::uint64_t>();
+  state.generation = from.number<std::uint32_t>();
+  state.awaits_all = from.flag();
   state.epoch = from.number<std::uint32_t>();
   state.silent_beats = decode_silence(from);
   for (Rank rank = 0; rank < size; ++rank) {

@@ -58,6 +58,10 @@ using Change = std::variant<Lost, Returned>;
 struct TeamState {
   /// A number that no other team has. One more for each time that all ranks were lost and others formed a new team.
   std::uint64_t team = 0;
+  /// One more for each time that a coordinator was started from a copy of the log, which may lack decisions.
+  std::uint32_t generation = 0;
+  /// It was started from such a copy, and waits for each rank that the copy has, however long that takes.
+  bool awaits_all = false;
   std::uint32_t epoch = 0;  ///< losses and returns so far
   std::vector<SeatState> seats;
   std::vector<std::vector<std::string>> exchanges{};  ///< those that are complete: the newest blob of each rank

@@ -84,7 +84,8 @@ bool SeatKeeper::ask() {
   net::Session session =
       net::shake_hands(socket, what, secret_, rank_, body_limit_, deadline, net::ClaimPurpose::keep_seat);
   const Seat seat = seat_();
-  const std::string fields = Encoder().number(seat.team).number(seat.incarnation).number(seat.epoch).take();
+  const std::string fields =
+      Encoder().number(seat.team).number(seat.generation).number(seat.incarnation).number(seat.epoch).take();
   net::write_all(socket, session.seal(FrameKind::keep, fields), deadline);
   net::Frame first = net::read_frame(socket, what, session, body_limit_, deadline);
   if (first.kind == FrameKind::unknown) return false;

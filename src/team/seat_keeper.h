@@ -22,6 +22,7 @@ class SeatKeeper {
   /// A member's description of itself.
   struct Seat {
     std::uint64_t team;
+    std::uint32_t generation;  ///< of the coordinator that it followed last
     std::uint16_t incarnation;
     std::uint32_t epoch;  ///< the last one that it knows of
   };

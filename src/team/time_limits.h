@@ -38,6 +38,11 @@ inline constexpr milliseconds kMaxPause{60'000};
 /// For a process to prove that it knows the secret. It is refused then.
 inline constexpr seconds kHandshake{10};
 
+// Of a process that copies the coordinator's log.
+
+/// For the coordinator's next frame: it sends a beat as often as to a member.
+inline constexpr seconds kCopy{20};
+
 // The launcher's.
 
 /// For ranks that were told to end. They are killed then.

@@ -118,8 +118,8 @@ TEST_F(AuthorityHere, TakesTheEndOfAClaimThatWasGivenUpForNoDeath) {
   const auto claim = [&] {
     Stranger claims(*coordinator_);
     net::Session session = claims.shake_hands(secret_, 1, ClaimPurpose::keep_seat);
-    claims.send(
-        session.seal(FrameKind::keep, Encoder().number(team_in_log()).number(std::uint16_t{0}).number(0U).take()));
+    claims.send(session.seal(FrameKind::keep,
+                             Encoder().number(team_in_log()).number(0U).number(std::uint16_t{0}).number(0U).take()));
     EXPECT_EQ(claims.receive_frame(session).kind, FrameKind::welcome);
   };
   claim();

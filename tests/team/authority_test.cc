@@ -272,8 +272,8 @@ class Seat : public testing::Test {
   FrameKind claim(std::uint64_t team, std::uint16_t incarnation, std::uint32_t epoch) {
     again_ = std::make_unique<Stranger>(coordinator_);
     again_session_.emplace(again_->shake_hands(secret_, 1, ClaimPurpose::keep_seat));
-    again_->send(
-        again_session_->seal(FrameKind::keep, Encoder().number(team).number(incarnation).number(epoch).take()));
+    again_->send(again_session_->seal(FrameKind::keep,
+                                      Encoder().number(team).number(0U).number(incarnation).number(epoch).take()));
     return next(*again_, *again_session_).kind;
   }
 
@@ -369,7 +369,7 @@ TEST_F(Seat, ComesWithTheChangesThatWereMissed) {
   EXPECT_EQ(next(zero_, zero_session_).kind, FrameKind::lost);
   again_ = std::make_unique<Stranger>(coordinator_);
   again_session_.emplace(again_->shake_hands(secret_, 0, ClaimPurpose::keep_seat));
-  const auto known = Encoder().number(team_).number(std::uint16_t{0}).number(std::uint32_t{0}).take();
+  const auto known = Encoder().number(team_).number(0U).number(std::uint16_t{0}).number(std::uint32_t{0}).take();
   again_->send(again_session_->seal(FrameKind::keep, known));
   EXPECT_EQ(next(*again_, *again_session_).kind, FrameKind::welcome);
   const net::Frame missed = next(*again_, *again_session_);

@@ -48,9 +48,20 @@ bool is_beside_socket(std::string_view name, std::string_view service, std::stri
   return service::is_service_socket(std::string(name), service);
 }
 
+// Renamed into place once it is whole, so that no reader meets a part of it.
+void replace_file(const std::filesystem::path& path, const std::string& line) {
+  const std::filesystem::path draft = path.native() + ".new";
+  std::ofstream file(draft);
+  file << line << '\n';
+  file.close();
+  if (!file) throw errno_error("write", draft, "make room in the runtime directory");
+  if (::rename(draft.c_str(), path.c_str()) != 0) throw errno_error("replace", path);
+}
+
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "decisions.new" || name == "coordinator.sock" ||
-         name == "secret" || name == "decisions-here" || name == "decisions-here.new" || rank_of_lock(name) ||
+         name == "secret" || name == "meeting" || name == "meeting.new" || name == "decisions.copy.new" ||
+         name == "decisions-here" || name == "decisions-here.new" || rank_of_lock(name) ||
          service::is_service_socket(name, kNodeName) || service::is_service_socket(name, kv::kServiceName) ||
          service::is_service_socket(name, far::kServiceName) ||
          is_beside_socket(name, kNodeName, cache::node_socket::kSilenceSuffix) ||
@@ -131,14 +142,10 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
                             {"kv_bytes", record_now.kv_bytes},
                             {"kv_copies", record_now.kv_copies},
                             {"far_bytes", record_now.far_bytes}};
-  // Renamed into place once it is whole, so that no reader meets a part of it.
-  const std::filesystem::path draft = path_ / "pool.json.new";
-  std::ofstream file(draft);
-  file << json.dump(2) << '\n';
-  file.close();
-  if (!file) throw errno_error("write", draft, "make room in the runtime directory");
-  if (::rename(draft.c_str(), record().c_str()) != 0) throw errno_error("replace", record());
+  replace_file(record(), json.dump(2));
 }
+
+void PoolDirectory::write_meeting(const std::string& address) const { replace_file(meeting(), address); }
 
 std::optional<PoolRecord> PoolDirectory::read_record() const {
   std::ifstream file(record());
@@ -192,7 +199,10 @@ bool PoolDirectory::clean() const {
   return found;
 }
 
-bool PoolDirectory::forget_team() const { return std::filesystem::remove(decisions()); }
+bool PoolDirectory::forget_team() const {
+  std::filesystem::remove(decisions_copy());
+  return std::filesystem::remove(decisions());
+}
 
 void PoolDirectory::keep_log() const {
   const std::filesystem::path before = log().concat(".1");

@@ -68,6 +68,12 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path decisions() const { return path_ / "decisions"; }
   /// Those of a pool on this machine alone, which is of no use when no node runs.
   [[nodiscard]] std::filesystem::path own_decisions() const { return path_ / "decisions-here"; }
+  /// A copy of the former, on the other machines (team/log_copy.h).
+  [[nodiscard]] std::filesystem::path decisions_copy() const { return path_ / "decisions.copy"; }
+  /// Has the address of the coordinator of a pool on several machines: its nodes read it whenever they look for that.
+  [[nodiscard]] std::filesystem::path meeting() const { return path_ / "meeting"; }
+  /// Of a coordinator that was started from a copy (rebuilt_authority.h): its lock is on the directory.
+  [[nodiscard]] std::filesystem::path authority() const { return path_ / "authority"; }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
   [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;
   [[nodiscard]] std::filesystem::path node_lock(team::Rank rank) const;
@@ -83,6 +89,9 @@ class PoolDirectory {
   void write_record(const PoolRecord& record) const;
   /// Nothing when there is none. Throws Error when it cannot be read.
   [[nodiscard]] std::optional<PoolRecord> read_record() const;
+
+  /// Has the nodes of this machine look for the coordinator at `address` from now on. Throws Error when that fails.
+  void write_meeting(const std::string& address) const;
 
   /// Records how much of its journal the key-value server of `rank` has read. Throws Error when that fails.
   void write_recovered(team::Rank rank, std::uint64_t bytes) const;

@@ -48,9 +48,10 @@ std::string fixed_options(const PoolDirectory& directory, const PoolOptions& opt
   std::string text = "farside " + team::MemberCard::of_this_process(0).version + ", -n " +
                      std::to_string(options.nodes) + " --nodes " + std::to_string(options.all_nodes) +
                      " --first-rank " + std::to_string(options.first_rank);
+  // Not --join: the pool may have another coordinator by now.
   for (const auto& [name, value] :
-       {std::pair{" --listen ", options.listen}, std::pair{" --join ", options.join},
-        std::pair{" --authority ", options.authority}, std::pair{" --secret ", options.secret.string()}}) {
+       {std::pair{" --listen ", options.listen}, std::pair{" --authority ", options.authority},
+        std::pair{" --secret ", options.secret.string()}}) {
     if (!value.empty()) text += name + value;
   }
   const std::vector<std::string> command = node_command(directory, options);

@@ -55,6 +55,9 @@ int Supervisor::run() {
   } else if (options_.join.empty()) {
     coordinate();
   }
+  if (is_on_several_machines()) directory_.write_meeting(record_.meeting);
+  if (!options_.join.empty())
+    log_copy_.emplace(directory_.decisions_copy(), way_to_coordinator(), net::Secret::load(secret_));
   if (!running_.empty())
     log::warn("took over " + std::to_string(running_.size()) + " nodes whose process of farside up had ended");
   std::vector<team::AdoptedProcess> adopted = adopt();
@@ -102,6 +105,11 @@ void Supervisor::stand_for_office() {
   }
 }
 
+// Where the machines are several and no authority is asked, an operator may have the nodes follow another coordinator.
+std::string Supervisor::way_to_coordinator() const {
+  return is_on_several_machines() ? "file:" + directory_.meeting().string() : record_.meeting;
+}
+
 // All nodes of this machine have ended.
 void Supervisor::end_team() {
   if (coordinator_) coordinator_->end_team();
@@ -127,7 +135,7 @@ std::vector<team::AdoptedProcess> Supervisor::adopt() {
 }
 
 team::LaunchPlan Supervisor::plan() {
-  std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + record_.meeting,
+  std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + way_to_coordinator(),
                                           std::string(team::kSecretFileVariable) + "=" + secret_.string(),
                                           std::string(team::kTermsVariable) + "=" + terms(options_)};
   if (candidacy_) environment.push_back(std::string(team::kListenVariable) + "=" + options_.listen);

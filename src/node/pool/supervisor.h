@@ -19,6 +19,7 @@
 #include "team/candidacy.h"
 #include "team/coordinator.h"
 #include "team/launcher.h"
+#include "team/log_copy.h"
 
 namespace farside::node {
 
@@ -34,8 +35,14 @@ class Supervisor {
   void coordinate();
   void stand_for_office();
   void end_team();
+  /// As the nodes find the coordinator.
+  [[nodiscard]] std::string way_to_coordinator() const;
   [[nodiscard]] team::Coordinator::Admission admission() const;
   [[nodiscard]] std::vector<team::Rank> own_ranks() const;
+  /// And one of them coordinates the pool.
+  [[nodiscard]] bool is_on_several_machines() const {
+    return options_.authority.empty() && !(options_.listen + options_.join).empty();
+  }
   [[nodiscard]] std::vector<team::AdoptedProcess> adopt();
   [[nodiscard]] team::LaunchPlan plan();
   void write_first_record(const team::Launcher& launcher);
@@ -55,6 +62,7 @@ class Supervisor {
   // At most one of the two: neither, where another machine's process coordinates the pool.
   std::optional<team::Coordinator> coordinator_;
   std::optional<team::Candidacy> candidacy_;
+  std::optional<team::LogCopy> log_copy_;  ///< on a machine that joined
   PoolRecord record_;
 };
 
