@@ -1,5 +1,6 @@
 #include "authority/etcd_store.h"
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -49,7 +50,12 @@ Json encode_condition(const Condition& condition) {
       {"key", base64(condition.key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", base64(*condition.value)}};
 }
 
-std::string first_line(const std::string& path) {
+std::string first_line_of(std::string_view text) {
+  constexpr std::size_t kMax = 200;
+  return std::string(text.substr(0, std::min(text.find('\n'), kMax)));
+}
+
+std::string read_password(const std::string& path) {
   std::string line;
   std::ifstream file(path);
   if (!std::getline(file, line)) throw errno_error("read the password in", path);
@@ -60,7 +66,7 @@ std::string first_line(const std::string& path) {
 
 EtcdStore::EtcdStore(EtcdAddress address)
     : address_(std::move(address)),
-      password_(address_.password_file.empty() ? "" : first_line(address_.password_file)),
+      password_(address_.password_file.empty() ? "" : read_password(address_.password_file)),
       client_({.ca = address_.ca, .own = address_.certificate, .key = address_.key}) {}
 
 std::nullopt_t EtcdStore::fail(const std::string& member, const std::string& why) {
@@ -105,7 +111,8 @@ std::optional<Json> EtcdStore::post(const std::string& member, const std::string
   constexpr long kOk = 200;
   if (reply.status == kOk && answer.is_object() && !answer.contains("error")) return answer;
   constexpr int kUnauthenticated = 16;
-  if (!answer.is_object()) return fail(member, "it answers with HTTP status " + std::to_string(reply.status));
+  if (!answer.is_object())
+    return fail(member, "it answers with HTTP status " + std::to_string(reply.status) + ": " + first_line_of(reply.body));
   is_token_refused_ = answer.value("code", 0) == kUnauthenticated;
   return fail(member, answer.value("error", answer.value("message", reply.body)));
 }

@@ -1,10 +1,12 @@
 // farside authority: what a pool's authority has decided, and what an operator does when the machine that keeps it is
 // lost.
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +38,9 @@ struct Found {
   std::optional<authority::Holder> holder;  ///< in etcd: the process that coordinates
   team::LoggedTeam logged;
 };
+
+/// A process that coordinates renews that twice a second.
+constexpr std::chrono::seconds kManyRenewals{4};
 
 node::PoolDirectory pool_directory() { return node::PoolDirectory(std::filesystem::absolute(net::runtime_dir())); }
 
@@ -110,12 +115,14 @@ int remove(const std::string& text) {
   const EtcdAddress address = EtcdAddress::parse(text);
   authority::EtcdStore records(address);
   const authority::OfficeKeys keys(address.pool);
-  const auto view = authority::Office(records, keys).look();
-  if (!view) throw Error({"ask", records.name(), records.why(), "are the servers of etcd there?"});
-  if (view->holder && !view->holder->address.empty()) {
-    throw Error({"remove the pool in", records.name(),
-                 view->holder->address + " coordinates it, or did when it was killed",
-                 "end it with farside down on all machines; if none runs, start it once more and then end it"});
+  authority::Office office(records, keys);
+  const auto before = office.look();
+  if (before && before->holder && !before->holder->address.empty()) std::this_thread::sleep_for(kManyRenewals);
+  const auto now = office.look();
+  if (!before || !now) throw Error({"ask", records.name(), records.why(), "are the servers of etcd there?"});
+  if (*now != *before) {
+    throw Error({"remove the pool in", records.name(), now->holder->address + " coordinates it",
+                 "end it with farside down on all machines"});
   }
   const authority::KeyRange all = keys.all();
   if (records.commit({}, {}, {&all, 1}) != authority::Commit::done)

@@ -31,6 +31,10 @@ Candidacy::Candidacy(Settings settings, const net::Secret& secret)
   const auto view = office_.look();
   if (!view) throw Error({"read who coordinates the pool in", records_->name(), records_->why(), "is etcd there?"});
   seen_ = *view;
+  if (view->holder) {
+    authority::OfficeStore log(settings_.open_records(), keys_, *view->holder, [](auto) { return false; });
+    expect_own(log.read(), settings_.terms, settings_.size, records_->name());
+  }
   if (is_takeable(*view)) {
     if (const auto held = office_.take(*view, settings_.address)) coordinate(*held);
   }

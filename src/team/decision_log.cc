@@ -15,8 +15,6 @@ constexpr std::uint32_t kVersion = 3;
 /// About what a store needs besides an entry.
 constexpr std::uint64_t kEntryOverhead = 32;
 
-constexpr const char* kTakeOver = "take over the team whose decisions are in";
-
 struct Head {
   Rank size = 0;
   std::string terms;
@@ -46,6 +44,14 @@ LoggedTeam read_team(std::span<const std::string> entries) {
   return found;
 }
 
+void expect_own(std::span<const std::string> entries, const std::string& terms, Rank size, const std::string& where) {
+  if (entries.empty() || entries.front() == encode_head({size, terms})) return;
+  const Membership team = read_team(entries).team;
+  if (!team.is_formed() || team.is_deserted()) return;
+  throw Error({"take over the team whose decisions are in", where, "it is that of a pool with other options",
+               "start the pool with the options that it had, or give it up: farside down, then farside up"});
+}
+
 std::string DecisionLog::head() const { return encode_head({team_.size(), terms_}); }
 
 DecisionLog::DecisionLog(std::unique_ptr<authority::DecisionStore> store, std::string terms, Membership& team,
@@ -56,19 +62,10 @@ DecisionLog::DecisionLog(std::unique_ptr<authority::DecisionStore> store, std::s
 }
 
 void DecisionLog::recover() {
-  bool is_head = true;
-  for (const std::string& entry : store_->read()) {
-    if (!std::exchange(is_head, false)) {
-      team_.apply(decode_decision(entry, team_.size()));
-    } else if (entry != head()) {
-      throw refusal("it is that of a pool with other options, or of another version of farside");
-    }
-  }
-}
-
-Error DecisionLog::refusal(const std::string& why) const {
-  return Error({kTakeOver, store_->name(), why,
-                "start the pool with the options that it had, or give it up: farside down, then farside up"});
+  const std::vector<std::string> entries = store_->read();
+  expect_own(entries, terms_, team_.size(), store_->name());
+  if (entries.empty() || entries.front() != head()) return;  // of a pool that has ended
+  for (const std::string& entry : std::span(entries).subspan(1)) team_.apply(decode_decision(entry, team_.size()));
 }
 
 DecisionLog::Kept DecisionLog::append(const Decision& decision) {

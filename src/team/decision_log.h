@@ -26,6 +26,10 @@ struct LoggedTeam {
 /// Returns what the entries of a log say. Throws Error when they are none of this version's.
 [[nodiscard]] LoggedTeam read_team(std::span<const std::string> entries);
 
+/// Throws Error if `entries`, which `where` has, are those of a team of other members: of another size, with other
+/// terms, or of another version. If that team has no members left they are of no use, and in nobody's way.
+void expect_own(std::span<const std::string> entries, const std::string& terms, Rank size, const std::string& where);
+
 class DecisionLog {
  public:
   using Kept = authority::Kept;
@@ -51,7 +55,6 @@ class DecisionLog {
 
  private:
   void recover();
-  [[nodiscard]] Error refusal(const std::string& why) const;
 
   const std::unique_ptr<authority::DecisionStore> store_;
   const std::string terms_;

@@ -53,6 +53,8 @@ class StandInRecords {
   /// Called before each request and after it: what other processes do meanwhile.
   std::function<void()> meanwhile = [] {};
   bool is_faulty = true;
+  /// After so many no request has an answer, nor an effect.
+  std::optional<int> commits_left{};
 
  private:
   std::mt19937_64 dice_;
@@ -80,6 +82,8 @@ class StandInStore final : public authority::RecordStore {
                            std::span<const authority::KeyRange> removed) override {
     using authority::Commit;
     shared_.meanwhile();
+    if (shared_.commits_left == 0) return Commit::unknown;
+    if (shared_.commits_left) --*shared_.commits_left;
     if (!shared_.is_faulty || !shared_.one_in(4)) {
       const bool is_done = shared_.apply(conditions, written, removed);
       shared_.meanwhile();
