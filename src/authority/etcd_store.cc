@@ -65,9 +65,9 @@ std::string read_password(const std::string& path) {
 }  // namespace
 
 EtcdStore::EtcdStore(EtcdAddress address)
-    : address_(std::move(address)),
-      password_(address_.password_file.empty() ? "" : read_password(address_.password_file)),
-      client_({.ca = address_.ca, .own = address_.certificate, .key = address_.key}) {}
+    : address_(std::move(address)), client_({.ca = address_.ca, .own = address_.certificate, .key = address_.key}) {
+  if (!address_.password_file.empty()) (void)read_password(address_.password_file);  // it is there
+}
 
 std::nullopt_t EtcdStore::fail(const std::string& member, const std::string& why) {
   why_ = member + ": " + why;
@@ -83,7 +83,7 @@ std::optional<Json> EtcdStore::ask(const std::string& path, const Json& request)
   return std::nullopt;
 }
 
-// A token is forgotten by servers that were started again, and after some minutes.
+// A token is forgotten by servers that were started again, and after some minutes. The password may have been changed.
 std::optional<Json> EtcdStore::ask_member(const std::string& member, const std::string& path,
                                           const std::string& request) {
   if (address_.user.empty()) return post(member, path, request);
@@ -95,7 +95,14 @@ std::optional<Json> EtcdStore::ask_member(const std::string& member, const std::
 
 bool EtcdStore::authenticate(const std::string& member) {
   token_.clear();
-  const auto answer = post(member, "auth/authenticate", Json{{"name", address_.user}, {"password", password_}}.dump());
+  std::string password;
+  try {
+    password = read_password(address_.password_file);
+  } catch (const Error& error) {
+    fail(member, error.what());
+    return false;
+  }
+  const auto answer = post(member, "auth/authenticate", Json{{"name", address_.user}, {"password", password}}.dump());
   if (answer) token_ = answer->value("token", "");
   return !token_.empty();
 }
@@ -112,7 +119,8 @@ std::optional<Json> EtcdStore::post(const std::string& member, const std::string
   if (reply.status == kOk && answer.is_object() && !answer.contains("error")) return answer;
   constexpr int kUnauthenticated = 16;
   if (!answer.is_object())
-    return fail(member, "it answers with HTTP status " + std::to_string(reply.status) + ": " + first_line_of(reply.body));
+    return fail(member,
+                "it answers with HTTP status " + std::to_string(reply.status) + ": " + first_line_of(reply.body));
   is_token_refused_ = answer.value("code", 0) == kUnauthenticated;
   return fail(member, answer.value("error", answer.value("message", reply.body)));
 }

@@ -44,7 +44,6 @@ class EtcdStore final : public RecordStore {
   std::nullopt_t fail(const std::string& member, const std::string& why);
 
   const EtcdAddress address_;
-  std::string password_;
   HttpClient client_;
   std::size_t member_ = 0;  ///< that answered last
   std::string token_;

@@ -60,11 +60,11 @@ class Server:
         self.process.wait(waiting.TIMEOUT_S)
         self.log.close()
 
-    def ask(self, *words, user=None):
+    def ask(self, *words, user=None, **options):
         named = [] if user is None else ["--user", user]
         command = ["etcdctl", "--endpoints", f"https://{self.address}", "--cacert", "ca.pem", "--cert", "client.pem", "--key", "client.key"]
         return subprocess.run([*command, *named, *words], cwd=self.directory, env={**os.environ, "ETCDCTL_API": "3"},
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, **options)
 
     def do(self, *words, **options):
         done = self.ask(*words, **options)
@@ -128,6 +128,12 @@ class PoolOfEtcd(unittest.TestCase):
         waiting.wait_for(lambda: self.status(url)["nodes"][1]["incarnation"] == 1, "what was decided of it")
         password.write_text("wrong\n")
         self.expect_refusal(["authority", "status", url], "authentication failed")
+        self.server.do("user", "passwd", "farside", "--interactive=false", user="root:top", input="close-sesame\n")
+        self.server.stop()
+        self.server.start()
+        password.write_text("close-sesame\n")
+        started.kill_node(1)  # its process has not known the new one
+        waiting.wait_for(lambda: self.status(url)["nodes"][1]["incarnation"] == 2, "what was decided of it")
 
     def test_a_supervisor_that_is_started_again_goes_on(self):
         """Its nodes live, and no other process could have coordinated them."""
