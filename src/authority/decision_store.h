@@ -29,12 +29,15 @@ class DecisionStore {
   /// Returns all entries, in order; none where nothing was kept yet. Throws Error when they cannot be read or are
   /// damaged.
   [[nodiscard]] virtual std::vector<std::string> read() = 0;
-  /// Has `entries` in the place of all others. Unless they are kept the former ones are as they were.
+  /// Has `entries`, at least one, in the place of all others. Unless they are kept the former ones are as they were.
   virtual Kept replace(std::span<const std::string> entries) = 0;
   /// Requires: the last call of replace or append returned Kept::kept.
   virtual Kept append(std::string_view entry) = 0;
   /// Returns whether nothing is left.
-  virtual bool remove() noexcept = 0;
+  [[nodiscard]] virtual bool remove() noexcept = 0;
+
+  /// A log of so many bytes is to be replaced by one with the state alone, when that is a quarter of it.
+  [[nodiscard]] virtual std::uint64_t large_bytes() const = 0;
 
   /// Where the entries are, for messages.
   [[nodiscard]] virtual std::string name() const = 0;

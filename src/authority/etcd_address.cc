@@ -57,11 +57,11 @@ EtcdAddress EtcdAddress::parse(const std::string& text) {
   const auto question = rest.find('?');
   const std::string_view options = question == std::string_view::npos ? "" : rest.substr(question + 1);
   rest = rest.substr(0, question);
-  if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
-    address.pool = rest.substr(slash + 1);
-    rest = rest.substr(0, slash);
-    if (!is_pool_name(address.pool)) refuse(text, "the pool's name is not 1 to 64 letters, digits, '-', '_' or '.'");
-  }
+  const auto slash = std::min(rest.find('/'), rest.size());
+  address.pool = rest.substr(std::min(slash + 1, rest.size()));
+  rest = rest.substr(0, slash);
+  if (!is_pool_name(address.pool))
+    refuse(text, "the pool's name, after a slash, is not 1 to 64 letters, digits, '-', '_' or '.'");
   address.members = split(rest, ',');
   for (const std::string& member : address.members) {
     const auto colon = member.rfind(':');

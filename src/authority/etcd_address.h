@@ -1,6 +1,6 @@
 // etcd_address.h — the text by which a pool's users name an authority in etcd:
 //
-//   etcd://HOST:PORT[,HOST:PORT...][/POOL][?ca=FILE&cert=FILE&key=FILE&user=NAME&password-file=FILE]
+//   etcd://HOST:PORT[,HOST:PORT...]/POOL[?ca=FILE&cert=FILE&key=FILE&user=NAME&password-file=FILE]
 //
 // etcds:// is the same over TLS. It has no secret in it: processes hand it on in their environment.
 #pragma once
@@ -13,7 +13,7 @@ namespace farside::authority {
 
 struct EtcdAddress {
   std::vector<std::string> members;  ///< "host:port" of each that may be asked
-  std::string pool = "farside";      ///< several may share the servers
+  std::string pool;                  ///< several may share the servers
   bool is_tls = false;
   std::string ca;             ///< the file of the certificate that signed those of the servers; empty: the system's
   std::string certificate;    ///< the file of this process's own; empty: it has none

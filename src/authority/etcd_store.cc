@@ -15,10 +15,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// For one member's answer. A leader is elected within a second or two; the next attempt finds it.
+/// For one server's answer. A leader is elected within a second or two; the next attempt finds it.
 constexpr std::chrono::milliseconds kAnswer{700};
 /// A page of a range: with RecordStore::kMaxValue it stays below what etcd sends at once.
 constexpr std::size_t kPage = 64;
+constexpr std::size_t kMaxPages = 4096;
 
 std::string base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // and a zero
@@ -58,7 +59,8 @@ std::string first_line_of(std::string_view text) {
 std::string read_password(const std::string& path) {
   std::string line;
   std::ifstream file(path);
-  if (!std::getline(file, line)) throw errno_error("read the password in", path);
+  if (!std::getline(file, line))
+    throw Error({"read the password in", path, "there is no such file, or it is empty", ""});
   return line;
 }
 
@@ -76,7 +78,8 @@ std::nullopt_t EtcdStore::fail(const std::string& member, const std::string& why
 
 std::optional<Json> EtcdStore::ask(const std::string& path, const Json& request) {
   const std::string text = request.dump();
-  for (std::size_t tried = 0; tried < address_.members.size(); ++tried) {
+  deadline_ = Clock::now() + kAsk;
+  for (std::size_t tried = 0; tried < address_.members.size() && Clock::now() < deadline_; ++tried) {
     if (auto answer = ask_member(address_.members[member_], path, text)) return answer;
     member_ = (member_ + 1) % address_.members.size();
   }
@@ -91,6 +94,11 @@ std::optional<Json> EtcdStore::ask_member(const std::string& member, const std::
   auto answer = post(member, path, request);
   if (answer || !is_token_refused_ || !authenticate(member)) return answer;
   return post(member, path, request);
+}
+
+// Of the time for all servers.
+std::chrono::milliseconds EtcdStore::left() const {
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()), std::chrono::milliseconds(1));
 }
 
 bool EtcdStore::authenticate(const std::string& member) {
@@ -111,7 +119,7 @@ std::optional<Json> EtcdStore::post(const std::string& member, const std::string
   std::vector<std::string> headers{"Content-Type: application/json", "Grpc-Metadata-hasleader: true", "Expect:"};
   if (!token_.empty()) headers.push_back("Authorization: " + token_);
   const std::string url = (address_.is_tls ? "https://" : "http://") + member + "/v3/" + path;
-  const HttpClient::Reply reply = client_.post(url, headers, request, kAnswer);
+  const HttpClient::Reply reply = client_.post(url, headers, request, std::min(kAnswer, left()));
   is_token_refused_ = false;
   if (reply.status == 0) return fail(member, reply.body);
   Json answer = Json::parse(reply.body, nullptr, false);
@@ -125,22 +133,25 @@ std::optional<Json> EtcdStore::post(const std::string& member, const std::string
   return fail(member, answer.value("error", answer.value("message", reply.body)));
 }
 
-// All pages at the revision of the first: as if they were one.
+// All pages as of the revision of the first.
 std::optional<std::vector<Record>> EtcdStore::read(const KeyRange& range) try {
   std::vector<Record> records;
   Json request = encode_range(range);
   request["limit"] = std::to_string(kPage);
-  for (;;) {
+  for (std::size_t pages = 0; pages < kMaxPages; ++pages) {
     const auto answer = ask("kv/range", request);
     if (!answer) return std::nullopt;
-    for (const Json& record : answer->value("kvs", Json::array())) {
+    if (pages == 0) request["revision"] = answer->at("header").at("revision");
+    const Json page = answer->value("kvs", Json::array());
+    for (const Json& record : page) {
       records.push_back({from_base64(record.at("key").get<std::string>()), from_base64(record.value("value", ""))});
     }
     if (!answer->value("more", false)) return records;
+    if (page.empty()) return fail(address_.members[member_], "it says that there is more, and does not send it");
     request["key"] = base64(records.back().key + '\0');
-    request["revision"] = answer->at("header").at("revision");
   }
-} catch (const Json::exception& error) {
+  return fail(address_.members[member_], "it has more records than any pool");
+} catch (const std::exception& error) {  // its answer makes no sense
   return fail(address_.members[member_], error.what());
 }
 
@@ -155,7 +166,7 @@ Commit EtcdStore::commit(std::span<const Condition> conditions, std::span<const 
   const auto answer = ask("kv/txn", {{"compare", compare}, {"success", success}});
   if (!answer) return Commit::unknown;
   return answer->value("succeeded", false) ? Commit::done : Commit::conflict;
-} catch (const Json::exception& error) {
+} catch (const std::exception& error) {  // as above
   fail(address_.members[member_], error.what());
   return Commit::unknown;
 }

@@ -20,6 +20,9 @@ namespace farside::authority {
 
 class EtcdStore final : public RecordStore {
  public:
+  /// For an answer, whichever servers are asked.
+  static constexpr std::chrono::milliseconds kAsk{1'500};
+
   /// Asks no server yet. Throws Error when a file that `address` names cannot be read.
   explicit EtcdStore(EtcdAddress address);
 
@@ -31,6 +34,7 @@ class EtcdStore final : public RecordStore {
   [[nodiscard]] std::string name() const override { return address_.text(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Json = nlohmann::json;
 
   /// The member that answered last is asked first. None: no member did, or the answer is an error.
@@ -41,11 +45,13 @@ class EtcdStore final : public RecordStore {
                                          const std::string& request);
   /// Has a token, if the servers ask for a password.
   [[nodiscard]] bool authenticate(const std::string& member);
+  [[nodiscard]] std::chrono::milliseconds left() const;
   std::nullopt_t fail(const std::string& member, const std::string& why);
 
   const EtcdAddress address_;
   HttpClient client_;
-  std::size_t member_ = 0;  ///< that answered last
+  Clock::time_point deadline_{};  ///< of the present question
+  std::size_t member_ = 0;        ///< that answered last
   std::string token_;
   bool is_token_refused_ = false;
   std::string why_ = "it was not asked yet";

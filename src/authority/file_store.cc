@@ -131,7 +131,7 @@ bool FileStore::write(std::string_view body) {
 }
 
 Kept FileStore::fail() {
-  why_ = errno_error("write", path_, "make room, and start the pool on this machine again").what();
+  why_ = errno_error("write", path_, "make room").what();
   return Kept::failed;
 }
 

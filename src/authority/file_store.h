@@ -15,7 +15,10 @@ namespace farside::authority {
 
 class FileStore final : public DecisionStore {
  public:
-  explicit FileStore(std::filesystem::path path) : path_(std::move(path)) {}
+  static constexpr std::uint64_t kLargeBytes = 16U << 20U;
+
+  explicit FileStore(std::filesystem::path path, std::uint64_t large_bytes = kLargeBytes)
+      : path_(std::move(path)), large_bytes_(large_bytes) {}
 
   /// An entry that was being written when the process or the machine ended is left out. Throws Error when the file is
   /// damaged elsewhere, or has no state.
@@ -26,6 +29,7 @@ class FileStore final : public DecisionStore {
   Kept append(std::string_view entry) override;
   bool remove() noexcept override;
 
+  [[nodiscard]] std::uint64_t large_bytes() const override { return large_bytes_; }
   [[nodiscard]] std::string name() const override { return path_.string(); }
   [[nodiscard]] std::string why() const override { return why_; }
 
@@ -35,6 +39,7 @@ class FileStore final : public DecisionStore {
   [[nodiscard]] Error damage(std::size_t at) const;
 
   const std::filesystem::path path_;
+  const std::uint64_t large_bytes_;
   Fd file_;
   std::uint64_t sequence_ = 0;  ///< of the next entry
   std::string why_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include "farside/base/error.h"
 
@@ -30,6 +31,11 @@ std::size_t take(char* bytes, std::size_t size, std::size_t count, void* body) {
   return size * count;
 }
 
+// Not for programs that this process starts.
+curl_socket_t open_socket(void* /*client*/, curlsocktype /*purpose*/, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 }  // namespace
 
 struct HttpClient::Handle {
@@ -50,6 +56,8 @@ HttpClient::HttpClient(const Certificates& certificates) : handle_(std::make_uni
   ::curl_easy_setopt(curl, CURLOPT_PROXY, "");
   ::curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   ::curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);  // etcd takes HTTP/2 for gRPC
+  ::curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);                       // it waits for no resolver beyond the limit
+  ::curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
   ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &take);
   if (!certificates.ca.empty()) ::curl_easy_setopt(curl, CURLOPT_CAINFO, certificates.ca.c_str());
   if (!certificates.own.empty()) ::curl_easy_setopt(curl, CURLOPT_SSLCERT, certificates.own.c_str());

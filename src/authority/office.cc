@@ -2,6 +2,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "base/random_bits.h"
 #include "base/wire.h"
@@ -42,12 +43,15 @@ std::optional<std::string> encoded(const std::optional<Holder>& holder) {
 }  // namespace
 
 std::string encode_holder(const Holder& holder) {
-  return Encoder().number(holder.term).number(holder.nonce).text(holder.address).take();
+  return Encoder().number(holder.term).number(holder.nonce).text(holder.address).text(holder.owner).take();
 }
 
 Holder decode_holder(std::string_view bytes) {
   Decoder from(bytes, "which process coordinates the team");
-  Holder holder{.term = from.number<std::uint64_t>(), .nonce = from.number<std::uint64_t>(), .address = from.text()};
+  Holder holder{.term = from.number<std::uint64_t>(),
+                .nonce = from.number<std::uint64_t>(),
+                .address = from.text(),
+                .owner = from.text()};
   from.expect_end();
   return holder;
 }
@@ -75,8 +79,17 @@ Tenure examine(RecordStore& store, const OfficeKeys& keys, const Holder& held) {
   return store.commit({&is_as_seen, 1}, {&restored, 1}, {}) == Commit::done ? Tenure::rewound : Tenure::unknown;
 }
 
+Commit remove_pool(RecordStore& store, const OfficeKeys& keys, std::span<const Condition> as_seen,
+                   const Holder& former) {
+  const std::array removed{KeyRange{keys.renewal(), keys.renewal() + '\0'}, keys.logs(),
+                           KeyRange{keys.present(), keys.present() + '\0'}};
+  const Record vacant{keys.holder(),
+                      encode_holder({.term = former.term, .nonce = former.nonce, .address = {}, .owner = {}})};
+  return store.commit(as_seen, {&vacant, 1}, removed);
+}
+
 std::optional<Office::View> Office::look() {
-  const auto records = store_.read({keys_.holder(), keys_.renewal() + '\0'});  // no other key lies between the two
+  const auto records = store_.read(keys_.office());
   if (!records) return std::nullopt;
   View view;
   for (const Record& record : *records) {
@@ -86,32 +99,39 @@ std::optional<Office::View> Office::look() {
   return view;
 }
 
-std::optional<Holder> Office::take(const View& seen, const std::string& address) {
-  const Holder taken{
-      .term = seen.holder ? seen.holder->term + 1 : 1, .nonce = random_bits<std::uint64_t>(), .address = address};
-  const Condition is_as_seen{keys_.holder(), encoded(seen.holder)};
+std::optional<Holder> Office::take(const View& seen, const std::string& address, const std::string& owner) {
+  const Holder taken{.term = seen.holder ? seen.holder->term + 1 : 1,
+                     .nonce = random_bits<std::uint64_t>(),
+                     .address = address,
+                     .owner = owner};
+  const std::array as_seen{Condition{keys_.holder(), encoded(seen.holder)}, Condition{keys_.renewal(), seen.renewal}};
   const Record record{keys_.holder(), encode_holder(taken)};
-  if (store_.commit({&is_as_seen, 1}, {&record, 1}, {}) != Commit::done) return std::nullopt;
+  if (store_.commit(as_seen, {&record, 1}, {}) != Commit::done) return std::nullopt;
   renewal_ = seen.renewal;
   tried_ = confirmed_ = 0;
+  was_rewound_ = false;
   return taken;
 }
 
-Tenure Office::renew(const Holder& held) {
+Tenure Office::renew(const Holder& held, const std::optional<Record>& last) {
   const Record next{keys_.renewal(), encode_renewal({held.nonce, ++tried_})};
-  const std::array conditions{Condition{keys_.holder(), encode_holder(held)}, Condition{keys_.renewal(), renewal_}};
+  std::vector<Condition> conditions{{keys_.holder(), encode_holder(held)}, {keys_.renewal(), renewal_}};
+  if (last) conditions.push_back({last->key, last->value});
   const Commit commit = store_.commit(conditions, {&next, 1}, {});
   if (commit == Commit::unknown) return Tenure::unknown;
   if (commit == Commit::done) {
     confirmed_ = tried_;
     renewal_ = next.value;
-    return Tenure::held;
+    return std::exchange(was_rewound_, false) ? Tenure::rewound : Tenure::held;
   }
-  const Tenure standing = examine(store_, keys_, held);
-  if (standing == Tenure::superseded || standing == Tenure::unknown) return standing;
+  const Tenure tenure = examine(store_, keys_, held);
+  if (tenure == Tenure::superseded || tenure == Tenure::unknown) return tenure;
+  was_rewound_ = was_rewound_ || tenure == Tenure::rewound;
   const auto view = look();
   if (!view || view->holder != held) return Tenure::unknown;  // it has changed meanwhile: the next renewal finds out
-  return take_renewal(view->renewal, held) ? standing : Tenure::rewound;
+  const bool was_known = renewal_ == view->renewal;           // so that `last` is missing
+  if (!take_renewal(view->renewal, held) || was_known) was_rewound_ = true;
+  return std::exchange(was_rewound_, false) ? Tenure::rewound : Tenure::held;
 }
 
 // Returns whether it is the one that was confirmed last, or a later one, that had no answer.
@@ -125,7 +145,8 @@ bool Office::take_renewal(std::optional<std::string> seen, const Holder& held) {
 
 bool Office::resign(const Holder& held) {
   const Condition is_held{keys_.holder(), encode_holder(held)};
-  const Record vacant{keys_.holder(), encode_holder({.term = held.term, .nonce = held.nonce, .address = ""})};
+  const Record vacant{keys_.holder(),
+                      encode_holder({.term = held.term, .nonce = held.nonce, .address = {}, .owner = {}})};
   return store_.commit({&is_held, 1}, {&vacant, 1}, {}) != Commit::unknown;
 }
 

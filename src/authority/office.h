@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,7 @@ struct Holder {
   std::uint64_t term = 0;   ///< one more for each holder
   std::uint64_t nonce = 0;  ///< no other holder has it, whatever its term: records may have been put back
   std::string address;      ///< where members find the coordinator; empty: it has resigned
+  std::string owner;        ///< what started the process: the next one there takes its office at once
 
   friend bool operator==(const Holder&, const Holder&) = default;
 };
@@ -37,9 +39,12 @@ class OfficeKeys {
  public:
   explicit OfficeKeys(const std::string& pool) : prefix_("/farside/" + pool + "/") {}
 
-  [[nodiscard]] KeyRange all() const { return beginning_with(prefix_); }
-  [[nodiscard]] std::string holder() const { return prefix_ + "holder"; }
-  [[nodiscard]] std::string renewal() const { return prefix_ + "renewal"; }
+  /// Who coordinates. It stays when the pool has ended, so that terms go on: a process that hung meanwhile is
+  /// superseded.
+  [[nodiscard]] std::string holder() const { return prefix_ + "office/holder"; }
+  [[nodiscard]] std::string renewal() const { return prefix_ + "office/renewal"; }
+  /// Both of the former, and nothing else.
+  [[nodiscard]] KeyRange office() const { return beginning_with(prefix_ + "office/"); }
   /// Which log is the present one.
   [[nodiscard]] std::string present() const { return prefix_ + "present"; }
   [[nodiscard]] KeyRange logs() const { return beginning_with(prefix_ + "log/"); }
@@ -72,6 +77,10 @@ enum class [[nodiscard]] Tenure : std::uint8_t{
 /// (a snapshot was restored), and `held` is written in its place.
 Tenure examine(RecordStore& store, const OfficeKeys& keys, const Holder& held);
 
+/// Removes all records of the pool, if the office is as it was seen, but that of the holder: it is vacant then.
+[[nodiscard]] Commit remove_pool(RecordStore& store, const OfficeKeys& keys, std::span<const Condition> as_seen,
+                                 const Holder& former);
+
 /// One process's view of the office. Thread safety: one thread at a time.
 class Office {
  public:
@@ -88,13 +97,14 @@ class Office {
 
   /// None: the store does not answer. Throws Error when a record is damaged.
   [[nodiscard]] std::optional<View> look();
-  /// Takes the office from the holder that was seen, for a coordinator at `address`. None: another process was faster,
-  /// or the store does not answer; if it took effect all the same, the next call finds that out.
-  [[nodiscard]] std::optional<Holder> take(const View& seen, const std::string& address);
-  /// Tells candidates that `held`, which this process took, is there.
-  Tenure renew(const Holder& held);
+  /// Takes the office, as it was seen, for a coordinator of `owner` at `address`. None: it is not as it was seen, or
+  /// the store does not answer; if it took effect all the same, the owner finds itself in the next view.
+  [[nodiscard]] std::optional<Holder> take(const View& seen, const std::string& address, const std::string& owner);
+  /// Tells candidates that `held`, which this process took, is there. `last`: the record that it wrote last, besides
+  /// those of the office, which has to be there; none: no matter.
+  Tenure renew(const Holder& held, const std::optional<Record>& last = {});
   /// Another process may take it at once. Returns false when the store does not answer.
-  bool resign(const Holder& held);
+  [[nodiscard]] bool resign(const Holder& held);
 
  private:
   [[nodiscard]] bool take_renewal(std::optional<std::string> seen, const Holder& held);
@@ -102,6 +112,7 @@ class Office {
   RecordStore& store_;
   const OfficeKeys keys_;
   std::optional<std::string> renewal_;  ///< as the record was last known to be
+  bool was_rewound_ = false;            ///< and the caller was not told yet
   std::uint64_t tried_ = 0;             ///< renewals by this holder
   std::uint64_t confirmed_ = 0;         ///< the last of them that is known to have been there
 };

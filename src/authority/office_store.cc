@@ -43,6 +43,8 @@ Part decode_part(std::string_view bytes) {
   return part;
 }
 
+KeyRange only(const std::string& key) { return {key, key + '\0'}; }
+
 std::string encode_present(std::uint64_t log) { return Encoder().number(log).take(); }
 
 std::uint64_t decode_present(std::string_view bytes) {
@@ -69,38 +71,60 @@ OfficeStore::OfficeStore(std::unique_ptr<RecordStore> store, OfficeKeys keys, Ho
       pause_(std::move(pause)),
       rules_(rules) {}
 
-// One that had no answer is tried again. That is safe: each needs a record that it changes itself, so it takes effect
-// once, also if an earlier attempt does so after a later one.
-std::optional<bool> OfficeStore::commit(const Step& step) {
-  std::vector<Condition> conditions = step.conditions;
-  if (rules_.decides_as_holder) conditions.push_back({keys_.holder(), encode_holder(held_)});
+// Makes attempts until one has an answer. None: there is to be no further one.
+template <class Attempt>
+auto OfficeStore::until_answered(Attempt attempt) -> decltype(attempt()) {
   Backoff pause(kFirstPause, kMaxPause);
   do {
-    const Commit commit = store_->commit(conditions, step.written, step.removed);
-    if (commit == Commit::done) return true;
-    if (commit == Commit::unknown) continue;
-    if (step.written.empty()) return false;
-    // Was it an earlier attempt?
-    const auto& last = step.written.back();
-    const auto seen = read_surely({last.key, last.key + '\0'});
-    if (!seen) return std::nullopt;
-    return *seen == std::vector{last};
+    if (auto answer = attempt()) {
+      note_wait(false);
+      return answer;
+    }
+    note_wait(true);
   } while (pause_(pause.next()));
+  note_wait(false);
   return std::nullopt;
 }
 
 std::optional<std::vector<Record>> OfficeStore::read_surely(const KeyRange& range) {
-  Backoff pause(kFirstPause, kMaxPause);
-  do {
-    if (auto records = store_->read(range)) return records;
-  } while (pause_(pause.next()));
-  return std::nullopt;
+  return until_answered([&] { return store_->read(range); });
+}
+
+// An attempt that had no answer is repeated. That is safe: each needs a record that it changes itself, so it takes
+// effect once, also if an earlier attempt does so after a later one.
+std::optional<bool> OfficeStore::commit(const Step& step) {
+  std::vector<Condition> conditions = step.conditions;
+  if (rules_.decides_as_holder) conditions.push_back({keys_.holder(), encode_holder(held_)});
+  const auto done = until_answered([&]() -> std::optional<bool> {
+    const Commit commit = store_->commit(conditions, step.written, step.removed);
+    return commit == Commit::unknown ? std::nullopt : std::optional(commit == Commit::done);
+  });
+  if (done != false) return done;
+  const Record& last = step.written.back();  // was it an earlier attempt?
+  const auto seen = read_surely(only(last.key));
+  return seen ? std::optional(*seen == std::vector{last}) : std::nullopt;
+}
+
+void OfficeStore::note_wait(bool waits) {
+  const MutexLock lock(mutex_);
+  if (!waits) {
+    waiting_.reset();
+  } else if (!waiting_) {
+    waiting_ = {Clock::now(), store_->why()};
+  } else {
+    waiting_->why = store_->why();
+  }
+}
+
+std::optional<std::string> OfficeStore::why_waiting(std::chrono::milliseconds limit) const {
+  const MutexLock lock(mutex_);
+  return waiting_ && Clock::now() - waiting_->since > limit ? std::optional(waiting_->why) : std::nullopt;
 }
 
 // ---- Reading
 
 std::vector<std::string> OfficeStore::read() {
-  const auto present = read_surely({keys_.present(), keys_.present() + '\0'});
+  const auto present = read_surely(only(keys_.present()));
   if (present && present->empty()) return {};
   const auto records = present ? read_surely(keys_.log(decode_present(present->front().value))) : std::nullopt;
   if (!records) throw Error({"read the team's decisions in", name(), store_->why(), "is it there?"});
@@ -142,14 +166,25 @@ Kept OfficeStore::write(std::span<const Record> parts) {
   while (!parts.empty()) {
     const auto batch = parts.first(std::min(parts.size(), RecordStore::kMaxWritten));
     Step step{.conditions = {{batch.front().key, std::nullopt}}, .written = batch};
-    if (last_part_ && rules_.needs_entry_before) step.conditions.push_back({last_part_->key, last_part_->value});
+    if (const auto before = last(); before && rules_.needs_entry_before)
+      step.conditions.push_back({before->key, before->value});
     const auto done = commit(step);
     if (!done) return fail();
     if (!*done) return after_conflict();
-    last_part_ = batch.back();
+    set_last(batch.back());
     parts = parts.subspan(batch.size());
   }
   return Kept::kept;
+}
+
+std::optional<Record> OfficeStore::last() const {
+  const MutexLock lock(mutex_);
+  return last_part_;
+}
+
+void OfficeStore::set_last(std::optional<Record> part) {
+  const MutexLock lock(mutex_);
+  last_part_ = std::move(part);
 }
 
 Kept OfficeStore::append(std::string_view entry) {
@@ -167,12 +202,13 @@ Kept OfficeStore::replace(std::span<const std::string> entries) {
 }
 
 Kept OfficeStore::replace_once(std::span<const std::string> entries) {
-  const auto present = read_surely({keys_.present(), keys_.present() + '\0'});
+  assert_that(!entries.empty(), "a log has a head");
+  const auto present = read_surely(only(keys_.present()));
   if (!present) return fail();
   const std::uint64_t next = present->empty() ? 1 : decode_present(present->front().value) + 1;
   log_ = rules_.numbers_logs_anew ? random_bits<std::uint64_t>() : next;
   next_entry_ = 0;
-  last_part_.reset();
+  set_last({});
   std::vector<Record> parts;
   for (const std::string& entry : entries)
     std::ranges::move(parts_of(log_, next_entry_++, entry), std::back_inserter(parts));
@@ -185,32 +221,33 @@ Kept OfficeStore::replace_once(std::span<const std::string> entries) {
   Step step{.conditions = {{chosen.key, present->empty() ? std::nullopt : std::optional(present->front().value)}},
             .written = {&chosen, 1},
             .removed = {{all.begin, own.begin}, {own.end, all.end}}};
-  step.conditions.push_back({last_part_->key, last_part_->value});
+  step.conditions.push_back({parts.back().key, parts.back().value});
   const auto done = commit(step);
   if (!done) return fail();
   return *done ? Kept::kept : after_conflict();
 }
 
 Kept OfficeStore::after_conflict() {
-  Backoff pause(kFirstPause, kMaxPause);
-  do {
-    const Tenure standing = examine(*store_, keys_, held_);
-    if (standing == Tenure::unknown) continue;
-    if (standing != Tenure::superseded) return Kept::rewound;
-    why_ = "another process has taken over";
-    return Kept::superseded;
-  } while (pause_(pause.next()));
-  return fail();
+  const auto tenure = until_answered([&]() -> std::optional<Tenure> {
+    const Tenure found = examine(*store_, keys_, held_);
+    return found == Tenure::unknown ? std::nullopt : std::optional(found);
+  });
+  if (!tenure) return fail();
+  if (*tenure != Tenure::superseded) return Kept::rewound;
+  why_ = "another process has taken over";
+  return Kept::superseded;
 }
 
+// An attempt that had no answer is not repeated: the pool's own process is about to end.
 bool OfficeStore::remove() noexcept try {
-  return commit({.conditions = {}, .written = {}, .removed = {keys_.all()}}).value_or(false);
-} catch (const std::exception&) {  // what the store answers makes no sense
+  const Condition is_held{keys_.holder(), encode_holder(held_)};
+  return remove_pool(*store_, keys_, {&is_held, 1}, held_) == Commit::done;
+} catch (const std::exception&) {  // there is no memory
   return false;
 }
 
 Kept OfficeStore::fail() {
-  why_ = store_->name() + " does not answer: " + store_->why();
+  why_ = "no attempt at " + store_->name() + " had an answer: " + store_->why();
   return Kept::failed;
 }
 

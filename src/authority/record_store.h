@@ -38,7 +38,7 @@ enum class [[nodiscard]] Commit : std::uint8_t{
     unknown,   ///< no answer: it may have been done, or be done later
 };
 
-/// Thread safety: one thread at a time.
+/// No call throws but for want of memory. Thread safety: one thread at a time.
 class RecordStore {
  public:
   virtual ~RecordStore() = default;

@@ -1,5 +1,6 @@
 // farside authority: what a pool's authority has decided, and what an operator does when the machine that keeps it is
 // lost.
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -56,9 +57,13 @@ Found read_etcd(const std::string& text) {
   auto records = std::make_unique<authority::EtcdStore>(address);
   const auto view = authority::Office(*records, keys).look();
   if (!view) throw Error({"ask", records->name(), records->why(), "are the servers of etcd there?"});
-  if (!view->holder) throw Error({"find a pool in", records->name(), "it has none", "check the name after the slash"});
-  authority::OfficeStore decisions(std::move(records), keys, *view->holder, [](auto) { return false; });
-  return {decisions.name(), view->holder, team::read_team(decisions.read())};
+  const std::string name = records->name();
+  std::vector<std::string> entries;
+  if (view->holder) {
+    entries = authority::OfficeStore(std::move(records), keys, *view->holder, [](auto) { return false; }).read();
+  }
+  if (entries.empty()) throw Error({"find a pool in", name, "it has none", "check the name after the slash"});
+  return {name, view->holder, team::read_team(entries)};
 }
 
 Found find(const std::string& named) {
@@ -67,8 +72,8 @@ Found find(const std::string& named) {
   const node::PoolDirectory directory = pool_directory();
   const auto record = directory.read_record();
   if (record && EtcdAddress::names_etcd(record->meeting)) return read_etcd(record->meeting);
-  for (const auto& path : {directory.authority() / "decisions", directory.decisions(), directory.own_decisions(),
-                           directory.decisions_copy()}) {
+  for (const auto& path : {directory.decisions(), directory.own_decisions(), directory.decisions_copy(),
+                           directory.authority() / "decisions"}) {
     if (std::filesystem::exists(path)) return read_file(path);
   }
   throw Error({"find a pool's decisions in", directory.path(), "there are none", "name a file, or etcd://..."});
@@ -111,23 +116,32 @@ void print_json(const Found& found) {
   std::cout << json.dump(2) << '\n';
 }
 
-int remove(const std::string& text) {
+int remove(const std::string& text, bool was_killed) {
   const EtcdAddress address = EtcdAddress::parse(text);
   authority::EtcdStore records(address);
   const authority::OfficeKeys keys(address.pool);
   authority::Office office(records, keys);
+  const auto refuse = [&records](const std::string& why, const std::string& remedy) {
+    throw Error({"remove the pool in", records.name(), why, remedy});
+  };
   const auto before = office.look();
   if (before && before->holder && !before->holder->address.empty()) std::this_thread::sleep_for(kManyRenewals);
   const auto now = office.look();
-  if (!before || !now) throw Error({"ask", records.name(), records.why(), "are the servers of etcd there?"});
-  if (*now != *before) {
-    throw Error({"remove the pool in", records.name(), now->holder->address + " coordinates it",
-                 "end it with farside down on all machines"});
+  if (!before || !now) refuse(records.why(), "are the servers of etcd there?");
+  if (!now->holder) refuse("there is none", "check the name after the slash");
+  if (*now != *before) refuse("it is running", "end it with farside down on all machines");
+  if (!now->holder->address.empty() && !was_killed) {
+    refuse(now->holder->address + " coordinated it, and has not ended in order: nodes may live, and need what is there",
+           "if all its processes were killed, on all machines, say so with --killed");
   }
-  const authority::KeyRange all = keys.all();
-  if (records.commit({}, {}, {&all, 1}) != authority::Commit::done)
-    throw Error({"remove the pool in", records.name(), records.why(), "try again"});
-  return 0;
+  const std::array as_seen{authority::Condition{keys.holder(), authority::encode_holder(*now->holder)},
+                           authority::Condition{keys.renewal(), now->renewal}};
+  switch (authority::remove_pool(records, keys, as_seen, *now->holder)) {
+    case authority::Commit::done: return 0;
+    case authority::Commit::conflict: refuse("it was started just now", ""); break;
+    case authority::Commit::unknown: refuse(records.why(), "try again"); break;
+  }
+  return 1;
 }
 
 int follow(const std::string& address) {
@@ -216,10 +230,16 @@ void add_authority(CLI::App& app, Action& chosen) {
       ->required();
   to_follow->callback([address, &chosen] { chosen = [address] { return follow(*address); }; });
 
-  const auto pool = std::make_shared<std::string>();
+  struct Removal {
+    std::string pool;
+    bool was_killed = false;
+  };
+  const auto removal = std::make_shared<Removal>();
   CLI::App* to_remove = authority->add_subcommand("remove", "Remove what etcd has of a pool that has ended");
-  to_remove->add_option("pool", *pool, "etcd://HOST:PORT,.../POOL")->type_name("URL")->required();
-  to_remove->callback([pool, &chosen] { chosen = [pool] { return remove(*pool); }; });
+  to_remove->add_option("pool", removal->pool, "etcd://HOST:PORT,.../POOL")->type_name("URL")->required();
+  to_remove->add_flag("--killed", removal->was_killed, "All its processes were killed, on all machines");
+  to_remove->callback(
+      [removal, &chosen] { chosen = [removal] { return remove(removal->pool, removal->was_killed); }; });
 }
 
 }  // namespace farside::cli

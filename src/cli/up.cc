@@ -58,8 +58,8 @@ struct UpArguments {
       throw UsageError(
           {"use", "--first-rank", "it is for machines that join a pool of others", "give --join or --authority, too"});
     }
-    if (!authority.empty() && net::is_unspecified(listen)) {
-      throw UsageError({"coordinate at", listen, "other machines are told this address, and it names no machine",
+    if (!authority.empty() && (net::is_unspecified(listen) || listen.ends_with(":0"))) {
+      throw UsageError({"coordinate at", listen, "other machines are told this address, and it names no process",
                         "give --listen an address by which the others reach this machine"});
     }
     if ((all_nodes || !secret.empty()) && listen.empty() && join.empty()) {

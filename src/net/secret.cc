@@ -57,4 +57,13 @@ std::string Secret::for_fabric() const {
   return {digest.begin(), digest.end()};
 }
 
+std::string Secret::mark() const {
+  constexpr std::size_t kBytes = 8;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const Digest digest = prove("farside mark", {});
+  std::string text;
+  for (std::size_t at = 0; at < kBytes; ++at) text.append({kDigits[digest[at] / 16U], kDigits[digest[at] % 16U]});
+  return text;
+}
+
 }  // namespace farside::net

@@ -28,6 +28,8 @@ class Secret {
 
   /// For HostFabricOptions::secret. Tells nothing about this one.
   [[nodiscard]] std::string for_fabric() const;
+  /// Another secret has another mark, which tells nothing of it: as text.
+  [[nodiscard]] std::string mark() const;
 
  private:
   explicit Secret(const Digest& bytes) : bytes_(bytes) {}

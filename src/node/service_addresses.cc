@@ -25,7 +25,7 @@ constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
 /// Returns the address at which the nodes meet, or would meet if this machine's process coordinated them.
 std::string meeting() {
-  if (const char* const own = ::secure_getenv(team::kListenVariable)) return own;
+  if (const char* const own = ::secure_getenv(team::kListenVariable); own != nullptr && *own != '\0') return own;
   const char* const way = ::secure_getenv(team::kCoordinatorVariable);
   if (way == nullptr) {
     throw Error(

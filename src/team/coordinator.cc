@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -24,7 +26,6 @@ namespace {
 using net::FrameKind;
 
 constexpr std::size_t kStrangerLimit = 128;
-constexpr std::size_t kMaxWaiting = 1024;  // entries of the log, for a process that copies it
 
 }  // namespace
 
@@ -42,10 +43,10 @@ Coordinator::Coordinator(const std::string& address, const net::Secret& secret, 
   assert_that(silence >= kMinSilence && silence <= kMaxSilence, "the silence time is in range");
   membership_.apply(TeamState{
       .team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size), .silent_beats = silent_beats_});
-  if (log) decisions_.emplace(std::move(log->store), std::move(log->terms), membership_);
-  loop_.post([this, is_copy = log && log->is_copy, ended = log ? log->ended : std::vector<Rank>{}] {
+  if (log) decisions_.emplace(std::move(log->store), std::move(log->terms), membership_, log->newer);
+  loop_.post([this, ended = log ? log->ended : std::vector<Rank>{}] {
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
-    take_over(is_copy, ended);
+    take_over(ended);
   });
 }
 
@@ -55,15 +56,29 @@ void Coordinator::end_team() {
   if (decisions_ && !has_given_up_) (void)decisions_->remove();
 }
 
+// What the members said last may still be on its way to this process.
 bool Coordinator::end_if_deserted(const std::vector<Rank>& ended) {
-  loop_.post([this, ended] {
-    for (const Rank rank : ended) {
-      if (membership_.is_present(rank)) unseat(rank, Loss::left);
-    }
-  });
+  const auto until = net::SetupClock::now() + time_limits::kLastWords;
+  for (bool is_any_left = true; is_any_left && net::SetupClock::now() < until;) {
+    std::promise<bool> answer;
+    loop_.post([this, &ended, &answer] {
+      const auto is_present = [this](Rank rank) { return membership_.is_present(rank); };
+      for (const Rank rank : ended) {
+        if (is_present(rank) && has_certainly_ended(rank)) unseat(rank, Loss::left);
+      }
+      answer.set_value(!has_given_up_ && std::ranges::any_of(ended, is_present));
+    });
+    is_any_left = answer.get_future().get();
+    if (is_any_left) std::this_thread::sleep_for(time_limits::kLook);
+  }
   loop_.stop();
   if (membership_.is_formed() || !decisions_ || has_given_up_) return false;
   return decisions_->remove();
+}
+
+TeamState Coordinator::take_state() {
+  loop_.stop();
+  return membership_.state();
 }
 
 void Coordinator::rewrite_log() {
@@ -95,10 +110,6 @@ void Coordinator::hand_on(const Decision& decision) {
   SharedFields entry;
   for (auto& [number, peer] : peers_) {
     if (!peer.copies_log) continue;
-    if (peer.waiting() > kMaxWaiting) {  // it takes nothing
-      close(number);
-      continue;
-    }
     if (entry == nullptr) entry = std::make_shared<const std::string>(encode_decision(decision));
     peer.send(FrameKind::entry, entry);
   }
@@ -211,9 +222,7 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
   Seat& seat = seats_[claim.rank];
   peer.rank = claim.rank;
   if (claim.purpose == net::ClaimPurpose::copy_log) {
-    if (!decisions_) return "this coordinator keeps no log";
-    copy_log_to(peer);
-    return {};
+    return copy_log_to(peer);
   }
   if (claim.purpose == net::ClaimPurpose::keep_seat) {
     peer.keeps_seat = true;
@@ -322,7 +331,11 @@ void Coordinator::unseat(Rank rank, Loss loss) {
 // If no process of a team that was taken over has been seen, its successor is as new as one that begins without a log.
 void Coordinator::begin_anew() {
   const TeamState& former = membership_.state();
-  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats, .silent_beats = silent_beats_};
+  TeamState fresh{.team = former.team + 1,
+                  .generation = former.generation,
+                  .epoch = former.epoch,
+                  .seats = former.seats,
+                  .silent_beats = silent_beats_};
   if (std::exchange(is_unheard_, false) || !membership_.is_formed()) fresh.seats.assign(seats_.size(), {});
   if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
@@ -372,7 +385,7 @@ void Coordinator::on_tick() {
       else
         peer.send_beat();
     } else if (peer.copies_log) {
-      peer.send_beat();
+      keep_copying(number, peer);
     }
   }
   give_up_awaited();

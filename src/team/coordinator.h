@@ -45,10 +45,9 @@ class Coordinator {
   struct Log {
     std::unique_ptr<authority::DecisionStore> store;
     std::string terms;
-    /// It is a copy, which may lack decisions: each rank that is present in it is awaited without a time limit, and its
-    /// generation is one more.
-    bool is_copy = false;
-    std::vector<Rank> ended{};  ///< but not these: their processes have ended for certain
+    /// Taken in the place of what the store has, which may lack decisions.
+    std::optional<TeamState> newer{};
+    std::vector<Rank> ended{};  ///< their processes have ended for certain
   };
 
   /// Listens on `address` (net/socket.h) for the members of a team of `size`. With a log, and between hosts, the
@@ -70,9 +69,11 @@ class Coordinator {
   void miss(Rank rank, const std::string& how);
   /// Ends the team: tells the members, and removes the log, unless they cannot be told. The last call.
   void end_team();
-  /// The processes of `ended` have left. Ends the team if no member is left; otherwise as the destructor. Returns
-  /// whether nothing is left of it. The last call.
+  /// The processes of `ended` have left, if they are of this host. Ends the team if no member is left. Returns whether
+  /// nothing is left of it. The last call but take_state.
   [[nodiscard]] bool end_if_deserted(const std::vector<Rank>& ended);
+  /// Ends as the destructor does, and returns what was decided. The last call.
+  [[nodiscard]] TeamState take_state();
   /// Its store had been put back to an earlier state: has the team's state in it.
   void rewrite_log();
   /// Its decisions are kept no more, and it makes none.
@@ -103,7 +104,8 @@ class Coordinator {
   Refusal advance(PeerNumber number, Peer& peer);
   Refusal shake_hands(PeerNumber number, Peer& peer);
   Refusal admit(PeerNumber number, Peer& peer, const net::Claim& claim);
-  void copy_log_to(Peer& peer);
+  Refusal copy_log_to(Peer& peer);
+  void keep_copying(PeerNumber number, Peer& peer);
   Refusal keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame);
   void welcome(Peer& peer) const;
   Refusal obey(Peer& peer, const net::Frame& frame);
@@ -124,13 +126,13 @@ class Coordinator {
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
   [[nodiscard]] bool is_awaited(Rank rank) const { return membership_.is_present(rank) && !seats_[rank].holder; }
   [[nodiscard]] bool is_any_awaited() const;
+  [[nodiscard]] bool has_certainly_ended(Rank rank) const;
   [[nodiscard]] bool is_on_one_host() const { return net::is_host_local(address_); }
   void await(Rank rank, unsigned beats);
   void hang_up(Seat& seat);
   void send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs);
   void give_up_awaited();
-  void take_over(bool is_copy, const std::vector<Rank>& ended);
-  [[nodiscard]] bool begin_generation();
+  void take_over(const std::vector<Rank>& ended);
   void settle_copy();
   void settle_silence();
   void admit_deferred();
@@ -157,6 +159,8 @@ class Coordinator {
   std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
   /// No member of the team that was taken over has been heard yet: perhaps none is left.
   bool is_unheard_ = false;
+  /// A member knows of decisions that this coordinator's log lacks: it cannot tell which processes live.
+  bool is_behind_ = false;
   unsigned beats_until_reached_ = 0;  ///< for this host's network, before the time of awaited members counts
   bool ticking_ = false;
   ThrottledLog log_;

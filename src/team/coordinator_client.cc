@@ -227,8 +227,8 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
     }
     answer = decode_welcome(met.first);
     const MutexLock lock(mutex_);
-    if (answer.team != team_ || answer.generation < generation_ || answer.incarnation != incarnation_ ||
-        answer.standing.epoch < epoch_) {
+    if (answer.team != team_ || answer.generation < generation_ || answer.standing.exchanges < exchanges_ ||
+        answer.incarnation != incarnation_ || answer.standing.epoch < epoch_) {
       log::error("a coordinator answers that knows less of this team than its members do: it is not followed");
       return keeper_->begin();
     }

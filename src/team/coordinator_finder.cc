@@ -33,17 +33,22 @@ std::string CoordinatorFinder::find() {
   if (!file_.empty()) {
     std::string address;
     std::ifstream file(file_);
-    if (!std::getline(file, address)) throw errno_error("read where the team meets in", file_);
+    if (!std::getline(file, address)) {
+      throw Error({"read where the team meets in", file_, "there is no such file, or it is empty",
+                   "write the address there: farside authority follow HOST:PORT"});
+    }
     return address;
   }
   const MutexLock lock(mutex_);
   const auto view = authority::Office(*records_, authority::OfficeKeys(pool_)).look();
+  if (!view && !last_.empty()) return last_;
   if (!view) throw Error({"ask where the team meets", text_, records_->why(), "are the servers of etcd there?"});
   if (!view->holder || view->holder->address.empty()) {
     throw Error({"find the coordinator named in", text_, "no process of farside up coordinates this pool at present",
                  "start one"});
   }
-  return view->holder->address;
+  last_ = view->holder->address;
+  return last_;
 }
 
 }  // namespace farside::team

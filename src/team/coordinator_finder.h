@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "authority/record_store.h"
@@ -17,8 +16,8 @@ class CoordinatorFinder {
   /// it is none.
   explicit CoordinatorFinder(std::string text);
 
-  /// Returns an address as net/socket.h has it. Throws Error when there is none at present. Takes some seconds if the
-  /// authority does not answer. Thread safety: any thread.
+  /// Returns an address as net/socket.h has it. If the authority does not answer, which takes a second or two, that is
+  /// the one that it named last. Throws Error when there is none at present. Thread safety: any thread.
   [[nodiscard]] std::string find();
 
   [[nodiscard]] bool is_fixed() const noexcept { return records_ == nullptr && file_.empty(); }
@@ -31,6 +30,7 @@ class CoordinatorFinder {
   std::string file_;  ///< empty: none
   std::string pool_;
   Mutex mutex_;
+  std::string last_ GUARDED_BY(mutex_);
   std::unique_ptr<authority::RecordStore> records_;  ///< null: no authority is asked
 };
 

@@ -4,18 +4,24 @@
 #include <memory>
 #include <utility>
 
+#include <poll.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
 #include "base/wire.h"
+#include "fabric/host/process.h"
 #include "team/coordinator.h"
 #include "team/liveness.h"
+#include "team/member_card.h"
 
 namespace farside::team {
 
 using net::FrameKind;
 
 // The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
-void Coordinator::take_over(bool is_copy, const std::vector<Rank>& ended) {
+void Coordinator::take_over(const std::vector<Rank>& ended) {
   if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
-  if (is_copy && !begin_generation()) return;
   for (const Rank rank : ended) {
     if (membership_.is_present(rank)) unseat(rank, Loss::died);
     if (!membership_.is_formed()) return;
@@ -28,14 +34,6 @@ void Coordinator::take_over(bool is_copy, const std::vector<Rank>& ended) {
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
     if (membership_.is_present(rank)) await(rank, larger + kBeatsToFindCoordinator);
   }
-}
-
-// The members that follow this coordinator follow no former one any more.
-bool Coordinator::begin_generation() {
-  TeamState state = membership_.state();
-  ++state.generation;
-  state.awaits_all = true;
-  return decide(std::move(state));
 }
 
 // Each member that the copy had has come, or is declared dead: it is as good as any log.
@@ -66,13 +64,19 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
     return reason;
   };
   const SeatState& state = membership_.seat(peer.rank);
+  if (generation > membership_.state().generation)
+    return refuse_as(FrameKind::unknown, "it follows a coordinator that was started later from a copy of the log");
   if (membership_.has_succeeded(team)) return refuse_as(FrameKind::refused, "the others took this process for dead");
   if (!membership_.is_formed() || team != membership_.state().team)
     return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
-  if (generation > membership_.state().generation)
-    return refuse_as(FrameKind::unknown, "it follows a coordinator that was started later from a copy of the log");
-  if (epoch > membership_.state().epoch || incarnation > state.incarnation)
+  if (epoch > membership_.state().epoch || incarnation > state.incarnation) {
+    if (!std::exchange(is_behind_, true)) {
+      log::error(
+          "members know of decisions that this coordinator lacks: it takes none of them for dead that does not "
+          "come, and they do not follow it; start it from another copy, or end the pool");
+    }
     return refuse_as(FrameKind::unknown, "it knows of changes that this coordinator's log lacks");
+  }
   if (!membership_.is_present(peer.rank) || incarnation != state.incarnation)
     return refuse_as(FrameKind::refused, "the others took this process for dead");
   const auto missed = membership_.notices_after(epoch);
@@ -93,10 +97,25 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
 }
 
 // From its beginning, and what is decided from now on.
-void Coordinator::copy_log_to(Peer& peer) {
+Coordinator::Refusal Coordinator::copy_log_to(Peer& peer) {
+  constexpr std::ptrdiff_t kMaxCopies = 64;
+  if (!decisions_) return "this coordinator keeps no log";
+  if (std::ranges::count_if(peers_, [](const auto& each) { return each.second.copies_log; }) == kMaxCopies)
+    return "its log is copied by as many processes as may do so";
   peer.copies_log = true;
   peer.send(FrameKind::entry, std::make_shared<const std::string>(decisions_->head()));
   peer.send(FrameKind::entry, std::make_shared<const std::string>(encode_decision(membership_.state())));
+  return {};
+}
+
+// It has nothing to say. It is gone, or hangs, when it takes nothing.
+void Coordinator::keep_copying(PeerNumber number, Peer& peer) {
+  if (peer.waiting() == 0 && peer.connection.unsent_bytes() == 0) {
+    peer.beats_since_heard = 0;
+    peer.send_beat();
+  } else if (++peer.beats_since_heard > silent_beats_) {
+    close(number);
+  }
 }
 
 // The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
@@ -108,13 +127,29 @@ void Coordinator::await(Rank rank, unsigned beats) {
   keep_time();
 }
 
+// Between hosts the rank may be another machine's process by now: so it is looked up.
 void Coordinator::report_dead(Rank rank) {
   loop_.post([this, rank] {
+    if (!membership_.is_present(rank)) return;
     const auto holder = seats_[rank].holder;
     // The end of any other connection says so itself.
     const bool is_by_silent_connection = holder && peers_.at(*holder).is_unconfirmed;
-    if (is_awaited(rank) || (is_by_silent_connection && membership_.is_present(rank))) unseat(rank, Loss::died);
+    if ((is_awaited(rank) || is_by_silent_connection) && (is_on_one_host() || has_certainly_ended(rank)))
+      unseat(rank, Loss::died);
   });
+}
+
+// By what it told of itself first, it was a process of this host.
+bool Coordinator::has_certainly_ended(Rank rank) const try {
+  const auto& exchanges = membership_.state().exchanges;
+  if (exchanges.empty()) return false;
+  const MemberCard card = MemberCard::decode(exchanges.front()[rank]);
+  if (card.host != host_identity()) return false;
+  const Fd process = open_process(card.process);
+  pollfd ended{process.get(), POLLIN, 0};
+  return !process || ::poll(&ended, 1, 0) == 1;
+} catch (const Error&) {  // it cannot be found out
+  return false;
 }
 
 bool Coordinator::is_any_awaited() const {
@@ -130,7 +165,7 @@ void Coordinator::give_up_awaited() {
   if (is_on_one_host()) return;
   settle_silence();
   settle_copy();
-  if (!is_any_awaited() || membership_.state().awaits_all) return;
+  if (!is_any_awaited() || membership_.state().awaits_all || is_behind_) return;
   if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
     if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);

@@ -55,10 +55,11 @@ void expect_own(std::span<const std::string> entries, const std::string& terms, 
 std::string DecisionLog::head() const { return encode_head({team_.size(), terms_}); }
 
 DecisionLog::DecisionLog(std::unique_ptr<authority::DecisionStore> store, std::string terms, Membership& team,
-                         std::uint64_t large_bytes)
-    : store_(std::move(store)), terms_(std::move(terms)), team_(team), large_bytes_(large_bytes) {
+                         const std::optional<TeamState>& newer)
+    : store_(std::move(store)), terms_(std::move(terms)), team_(team) {
   recover();
-  if (rewrite() != Kept::kept) throw Error({"keep decisions in", store_->name(), store_->why(), ""});
+  if (newer) team_.apply(*newer);
+  if (rewrite() != Kept::kept) throw Error({"keep decisions in", store_->name(), why(), ""});
 }
 
 void DecisionLog::recover() {
@@ -68,20 +69,34 @@ void DecisionLog::recover() {
   for (const std::string& entry : std::span(entries).subspan(1)) team_.apply(decode_decision(entry, team_.size()));
 }
 
+// What the store reads back may make no sense.
+template <class Attempt>
+DecisionLog::Kept DecisionLog::try_to(Attempt attempt) {
+  why_.clear();
+  try {
+    return attempt();
+  } catch (const Error& error) {
+    why_ = error.what();
+    return Kept::failed;
+  }
+}
+
 DecisionLog::Kept DecisionLog::append(const Decision& decision) {
-  const bool is_large = bytes_ > large_bytes_ && bytes_ / 4 > bytes_at_first_;
+  const std::uint64_t large = store_->large_bytes();
+  const bool is_large = bytes_ > large && bytes_ / 4 > bytes_at_first_;
   if (const Kept begun = is_large ? rewrite() : Kept::kept; begun != Kept::kept) return begun;
   const std::string entry = encode_decision(decision);
-  Kept kept = store_->append(entry);
-  if (kept == Kept::rewound) kept = rewrite() == Kept::kept ? store_->append(entry) : Kept::failed;
   bytes_ += entry.size() + kEntryOverhead;
-  return kept;
+  const Kept kept = try_to([&] { return store_->append(entry); });
+  if (kept != Kept::rewound) return kept;
+  const Kept begun = rewrite();
+  return begun == Kept::kept ? try_to([&] { return store_->append(entry); }) : begun;
 }
 
 DecisionLog::Kept DecisionLog::rewrite() {
   const std::vector<std::string> entries{head(), encode_decision(team_.state())};
   bytes_ = bytes_at_first_ = entries.front().size() + entries.back().size();
-  return store_->replace(entries);
+  return try_to([&] { return store_->replace(entries); });
 }
 
 }  // namespace farside::team

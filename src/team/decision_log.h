@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,11 +35,11 @@ class DecisionLog {
  public:
   using Kept = authority::Kept;
 
-  /// Has `team` take what the store has, or begins it. `terms`: what all members agree on beforehand. A log of
-  /// `large_bytes` is replaced by one with the state alone, when that is a quarter of it. Throws Error when the store
-  /// is of another team or damaged, or keeps nothing.
+  /// Has `team` take what the store has, or begins it with its state. `terms`: what all members agree on beforehand.
+  /// With `newer`, a state that the store may lack, that is taken instead. Throws Error when the store is of another
+  /// team or damaged, or keeps nothing.
   DecisionLog(std::unique_ptr<authority::DecisionStore> store, std::string terms, Membership& team,
-              std::uint64_t large_bytes = 16U << 20U);
+              const std::optional<TeamState>& newer = {});
 
   /// Unless it is kept, nothing may be appended any more. Requires: `team` has not taken it yet.
   Kept append(const Decision& decision);
@@ -49,17 +50,19 @@ class DecisionLog {
   [[nodiscard]] std::string head() const;
 
   /// The next coordinator begins another team. Returns whether nothing is left.
-  bool remove() noexcept { return store_->remove(); }
+  [[nodiscard]] bool remove() noexcept { return store_->remove(); }
   /// Returns why the last decision was not kept, and what to do.
-  [[nodiscard]] std::string why() const { return store_->why(); }
+  [[nodiscard]] std::string why() const { return why_.empty() ? store_->why() : why_; }
 
  private:
   void recover();
+  template <class Attempt>
+  Kept try_to(Attempt attempt);
 
   const std::unique_ptr<authority::DecisionStore> store_;
   const std::string terms_;
   Membership& team_;
-  const std::uint64_t large_bytes_;
+  std::string why_;  ///< an exception's words
   std::uint64_t bytes_ = 0;
   std::uint64_t bytes_at_first_ = 0;  ///< of the head and the state
 };

@@ -31,7 +31,7 @@ inline constexpr std::chrono::milliseconds kMaxSilence{20'000};
 
 /// For members to find a coordinator that was started again, once they have missed the former one: they try at least
 /// once a second (time_limits.h).
-inline constexpr std::uint32_t kBeatsToFindCoordinator = 7;
+inline constexpr std::uint32_t kBeatsToFindCoordinator = 10;
 /// Until then such a coordinator counts only from when it has heard of any process: its host's network may begin later.
 inline constexpr std::uint32_t kBeatsUntilReached = 60;
 

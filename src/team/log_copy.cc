@@ -9,8 +9,8 @@
 #include "farside/base/log.h"
 
 #include "authority/file_store.h"
-#include "base/backoff.h"
 #include "base/signals_held.h"
+#include "base/wire.h"
 #include "team/decision_log.h"
 #include "team/time_limits.h"
 
@@ -42,7 +42,6 @@ bool LogCopy::pause(std::chrono::milliseconds duration) {
 }
 
 void LogCopy::run() {
-  Backoff backoff(time_limits::kFirstPause, time_limits::kMaxPause);
   do {
     try {
       follow();
@@ -51,7 +50,7 @@ void LogCopy::run() {
       if (std::exchange(said_, error.what()) != error.what())
         log::warn(std::string("the copy of the pool's decisions on this machine is not up to date: ") + error.what());
     }
-  } while (pause(backoff.next()));
+  } while (pause(time_limits::kMaxPauseToKeep));
 }
 
 net::Session LogCopy::connect(const net::Introduced& what) {
@@ -69,6 +68,8 @@ std::string LogCopy::next_entry(const net::Introduced& what, net::Session& sessi
   for (;;) {
     net::Frame frame = net::read_frame(socket_, what, session, kMaxEntry, net::SetupClock::now() + time_limits::kCopy);
     if (frame.kind == net::FrameKind::entry) return std::move(frame.fields);
+    if (frame.kind == net::FrameKind::refused)
+      throw Error({what.tried, what.address, Decoder(frame.fields, "why this process is refused").text(), ""});
   }
 }
 
@@ -76,27 +77,35 @@ void LogCopy::follow() {
   const net::Introduced what{"copy the decisions of", finder_.find()};
   net::Session session = connect(what);
   std::array<std::string, 2> begin{next_entry(what, session), next_entry(what, session)};
-  expect_newer(begin);
+  make_way_for(begin);
   authority::FileStore store(path_);
-  for (auto kept = store.replace(begin); kept == authority::Kept::kept; kept = store.append(next_entry(what, session)))
+  std::uint64_t bytes = begin.back().size();
+  for (auto kept = store.replace(begin); kept == authority::Kept::kept;) {
     said_.clear();
-  throw Error({"write", path_, store.why(), ""});
+    if (bytes > store.large_bytes()) return;  // the next connection begins with the state
+    const std::string entry = next_entry(what, session);
+    bytes += entry.size();
+    kept = store.append(entry);
+  }
+  throw Error({"copy the decisions of", what.address, store.why(), ""});
 }
 
-// A coordinator that was started from an older log than this copy is not followed.
-void LogCopy::expect_newer(std::span<const std::string> begin) const {
-  std::uint32_t copied = 0;
+// A copy that may be needed is not lost to a coordinator that knows less, or to that of another team: the first machine
+// may have come back with an empty disk.
+void LogCopy::make_way_for(std::span<const std::string> begin) const {
+  const std::vector<std::string> entries = authority::FileStore(path_).read();
+  if (entries.empty()) return;
   const TeamState told = read_team(begin).team.state();
-  try {
-    const TeamState former = read_team(authority::FileStore(path_).read()).team.state();
-    if (former.team == told.team) copied = former.generation;
-  } catch (const Error&) {  // there is none, or it is of no use
+  const TeamState former = read_team(entries).team.state();
+  if (told.team != former.team) {
+    std::filesystem::rename(path_, path_.native() + ".1");
+    return;
   }
-  if (told.generation >= copied) return;
+  if (std::pair(told.generation, told.epoch) >= std::pair(former.generation, former.epoch)) return;
   throw Error({"copy the decisions of", finder_.text(),
-               "this machine's copy is of generation " + std::to_string(copied) + ", and they are of " +
-                   std::to_string(told.generation),
-               "end the process that coordinates there: another one has taken its place"});
+               "this machine's copy has more of them: generation " + std::to_string(former.generation) + ", epoch " +
+                   std::to_string(former.epoch),
+               "end the process that coordinates there, if another one has taken its place"});
 }
 
 }  // namespace farside::team

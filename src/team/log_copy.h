@@ -33,7 +33,8 @@ class LogCopy {
   void follow();
   [[nodiscard]] std::string next_entry(const net::Introduced& what, net::Session& session);
   [[nodiscard]] net::Session connect(const net::Introduced& what);
-  void expect_newer(std::span<const std::string> begin) const;
+  /// Throws Error when the copy has more.
+  void make_way_for(std::span<const std::string> begin) const;
   /// Returns whether it is not to end.
   [[nodiscard]] bool pause(std::chrono::milliseconds duration);
 

@@ -130,6 +130,12 @@ Decision decode(Decoder& from, Rank size) {
 
 }  // namespace
 
+TeamState rebuilt(TeamState state) {
+  ++state.generation;
+  state.awaits_all = true;
+  return state;
+}
+
 std::string encode_decision(const Decision& decision) {
   Encoder bytes;
   std::visit([&bytes](const auto& each) { encode(bytes, each); }, decision);

@@ -69,6 +69,10 @@ struct TeamState {
   std::uint32_t silent_beats = 0;                     ///< the largest silence time that a member may still have
 };
 
+/// Returns that of a coordinator which begins from a copy of a log, or from one of which the last decisions may be
+/// missing.
+[[nodiscard]] TeamState rebuilt(TeamState state);
+
 using Decision = std::variant<TeamState, Admitted, Exchanged, Lost, Returned, SilenceChosen>;
 
 [[nodiscard]] std::string encode_decision(const Decision& decision);

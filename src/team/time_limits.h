@@ -4,6 +4,7 @@
 
 #include "farside/fabric/time.h"
 
+#include "authority/etcd_store.h"
 #include "net/time_limits.h"
 #include "team/liveness.h"
 
@@ -37,6 +38,14 @@ inline constexpr milliseconds kMaxPause{60'000};
 
 /// For a process to prove that it knows the secret. It is refused then.
 inline constexpr seconds kHandshake{10};
+/// For the last words of members that have ended, at the team's end; and between two looks.
+inline constexpr seconds kLastWords{1};
+inline constexpr milliseconds kLook{20};
+/// Between the looks of a process that leaves, and so perhaps has to coordinate for a moment; and for all of them.
+inline constexpr milliseconds kBetweenLastLooks{100};
+inline constexpr seconds kLastLooks{2};
+/// For the authority's first answer.
+inline constexpr seconds kFirstAnswer{5};
 
 // Of a process that copies the coordinator's log.
 
@@ -56,7 +65,7 @@ inline constexpr milliseconds kGoodLife{20'000};
 static_assert(kRevoke < kMinSilence, "a member that waits for the fabric is not evicted for it");
 static_assert(2 * kBeatInterval < kAnswerGrace, "the coordinator, which looks once in a beat, reports first");
 static_assert(kHandshake < kSetup, "a process that was refused for its slowness may come again");
-static_assert(kKeepSeat + kMaxPauseToKeep < kBeatsToFindCoordinator * kBeatInterval,
+static_assert(authority::EtcdStore::kAsk + kKeepSeat + kMaxPauseToKeep < kBeatsToFindCoordinator * kBeatInterval,
               "a coordinator that was started again waits until each member has asked for its seat");
 static_assert(longest_silence(silent_beats(kMaxSilence) + kBeatsToFindCoordinator) < kSetup &&
                   longest_silence(silent_beats(kMaxSilence)) < kReturn,

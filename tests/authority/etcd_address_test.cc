@@ -22,7 +22,7 @@ TEST(EtcdAddress, NamesServersAPoolAndFiles) {
   EXPECT_TRUE(all.is_tls);
   EXPECT_EQ(all.ca + all.certificate + all.key + all.user + all.password_file, "/a/b/cfarside/d");
   EXPECT_EQ(EtcdAddress::parse(all.text()).text(), all.text());
-  EXPECT_EQ(EtcdAddress::parse("etcd://one:2379").text(), "etcd://one:2379/farside");
+  EXPECT_EQ(EtcdAddress::parse("etcd://one:2379/p").text(), "etcd://one:2379/p");
 }
 
 // The nodes have another working directory.
@@ -39,6 +39,7 @@ TEST(EtcdAddress, RefusesWhatNamesNone) {
                                  "etcd://one:",
                                  "etcd://:2379",
                                  "etcd://one:2379,",
+                                 "etcd://one:2379",
                                  "etcd://one:2379/",
                                  "etcd://one:2379/a/b",
                                  "etcd://one:2379/a b",

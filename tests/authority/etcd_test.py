@@ -153,12 +153,14 @@ class PoolOfEtcd(unittest.TestCase):
         self.expect_refusal(["up", *self.options(self.server.url(ca=""))], "certificate")
         self.expect_refusal(["up", *self.options("etcd://host")], "'host' is not host:port")
         self.expect_refusal(["up", *self.options(f"etcd://{self.server.address}/a/b")], "the pool's name")
+        self.expect_refusal(["up", *self.options(f"etcd://{self.server.address}")], "the pool's name")
+        self.expect_refusal(["up", *self.options(url, **{"--listen": "127.0.0.1:0"})], "names no process")
         self.expect_refusal(["up", *self.options(url + "&colour=red")], "'colour=red' is no option")
-        self.expect_refusal(["up", *self.options(url, **{"--listen": "0.0.0.0:7000"})], "names no machine")
+        self.expect_refusal(["up", *self.options(url, **{"--listen": "0.0.0.0:7000"})], "names no process")
         self.expect_refusal(["authority", "status", self.server.url("nothing")], "it has none")
         self.expect_refusal(["authority", "status", str(self.directory / "nothing")], "there is no such file")
         self.start_pool(url)
-        self.expect_refusal(["authority", "remove", url], "coordinates it")
+        self.expect_refusal(["authority", "remove", url], "it is running")
         self.expect_refusal(["up", "-n", "2", *self.options(url, **{"--cache": "32M"})], "it is that of a pool with other options")
 
     def test_a_pool_with_other_options_takes_the_name_of_one_that_was_killed(self):
@@ -172,7 +174,9 @@ class PoolOfEtcd(unittest.TestCase):
         killed.process.stdout.close()
         killed.arguments = self.options(url, **{"--cache": "32M"})
         self.expect_refusal(["up", "-n", "2", *killed.arguments], "it is that of a pool with other options")
-        self.assertEqual(killed.run("authority", "remove", url).returncode, 0)
+        self.expect_refusal(["authority", "remove", url], "has not ended in order", "--killed")
+        self.assertEqual(killed.run("authority", "remove", "--killed", url).returncode, 0)
+        self.expect_refusal(["authority", "status", url], "it has none")
         killed.up()
 
 

@@ -114,7 +114,8 @@ class World {
   void take(Process& process) {
     const auto view = process.office->look();
     if (!view) return;
-    const auto held = process.office->take(*view, "process " + std::to_string(&process - processes_.data()));
+    const auto held =
+        process.office->take(*view, "somewhere", "process " + std::to_string(&process - processes_.data()));
     if (!held) return;
     auto log = std::make_unique<OfficeStore>(
         std::make_unique<StandInStore>(records_), kKeys, *held, [this](auto) { return !records_.one_in(8); }, rules_);
@@ -154,7 +155,7 @@ class World {
   }
 
   void leave(Process& process) {
-    if (process.held && records_.one_in(2)) process.office->resign(*process.held);
+    if (process.held && records_.one_in(2)) (void)process.office->resign(*process.held);
     process.held.reset();
     process.log.reset();
   }
@@ -201,7 +202,7 @@ class Records : public testing::Test {
     std::vector<std::string> found;
   };
   Process take(Office& office, const std::string& address, const OfficeRules& rules = {}) {
-    Process process{.held = office.take(*office.look(), address).value(), .log = {}, .found = {}};
+    Process process{.held = office.take(*office.look(), address, address).value(), .log = {}, .found = {}};
     process.log = std::make_unique<OfficeStore>(
         std::make_unique<StandInStore>(records_), kKeys, process.held, [](auto) { return false; }, rules);
     process.found = process.log->read();
@@ -260,7 +261,7 @@ TEST(RecordsPutBackRules, ADecisionNeedsTheOneBefore) {
   records.is_faulty = false;
   StandInStore store(records);
   Office office(store, kKeys);
-  const Holder held = office.take(*office.look(), "a").value();
+  const Holder held = office.take(*office.look(), "a", "a").value();
   OfficeStore log(std::make_unique<StandInStore>(records), kKeys, held, [](auto) { return false; },
                   {.needs_entry_before = false});
   ASSERT_EQ(log.replace(std::vector<std::string>{"state"}), Kept::kept);
@@ -307,7 +308,7 @@ class RecordsOfANewLog : public Records {
     records_.commits_left = 1;
     EXPECT_EQ(former.log->replace(std::vector<std::string>{"state", "one"}), Kept::failed);
     records_.commits_left.reset();
-    const Holder held = second_.take(*second_.look(), "b").value();
+    const Holder held = second_.take(*second_.look(), "b", "b").value();
     OfficeStore log(
         std::make_unique<StandInStore>(records_), kKeys, held, [](auto) { return false; }, rules);
     EXPECT_THAT(log.read(), ElementsAre("state"));
@@ -322,11 +323,34 @@ TEST_F(RecordsOfANewLogRules, LogsAreNumberedAnew) {
   EXPECT_FALSE(can_take_over_from_one_that_begins({.numbers_logs_anew = false}));
 }
 
-TEST_F(Records, NothingIsLeftOfAPoolThatHasEnded) {
+// But the number of its last term: a process that hung meanwhile has lost the office all the same.
+TEST_F(Records, OfAPoolThatHasEndedAreRemoved) {
+  const Process hanging = take(first_, "a");
+  ASSERT_EQ(first_.renew(hanging.held), Tenure::held);
+  const Process last = take(second_, "b");
+  EXPECT_TRUE(last.log->remove());
+  EXPECT_EQ(records_.records().size(), 1U);
+  EXPECT_EQ(first_.renew(hanging.held), Tenure::superseded);
+  EXPECT_EQ(hanging.log->append("one"), Kept::superseded);
+  const Process next = take(second_, "b");
+  EXPECT_THAT(next.found, IsEmpty());
+  EXPECT_EQ(next.held.term, last.held.term + 1);
+}
+
+TEST_F(Records, OfTheOfficeAreReadWithoutTheLog) {
   const Process holder = take(first_, "a");
-  EXPECT_TRUE(holder.log->remove());
-  EXPECT_THAT(records_.records(), IsEmpty());
-  EXPECT_EQ(first_.look()->holder, std::nullopt);
+  ASSERT_EQ(first_.renew(holder.held), Tenure::held);
+  const KeyRange office = kKeys.office();
+  EXPECT_EQ(StandInStore(records_).read(office)->size(), 2U);
+  EXPECT_EQ(first_.look()->holder, holder.held);
+}
+
+// It hung between its look and its attempt, and the holder was there all the time.
+TEST_F(Records, OfTheOfficeAreTakenAsTheyWereSeen) {
+  const Process holder = take(first_, "a");
+  const Office::View seen = *second_.look();
+  ASSERT_EQ(first_.renew(holder.held), Tenure::held);
+  EXPECT_EQ(second_.take(seen, "b", "b"), std::nullopt);
 }
 
 }  // namespace

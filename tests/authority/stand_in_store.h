@@ -2,8 +2,10 @@
 // the same, or after later ones.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -55,6 +57,9 @@ class StandInRecords {
   bool is_faulty = true;
   /// After so many no request has an answer, nor an effect.
   std::optional<int> commits_left{};
+  /// No request has an answer, nor an effect.
+  std::atomic<bool> is_away = false;
+  std::recursive_mutex mutex;  ///< of everything here: `meanwhile` makes requests, too
 
  private:
   std::mt19937_64 dice_;
@@ -68,6 +73,8 @@ class StandInStore final : public authority::RecordStore {
   explicit StandInStore(StandInRecords& shared) : shared_(shared) {}
 
   std::optional<std::vector<authority::Record>> read(const authority::KeyRange& range) override {
+    const std::lock_guard lock(shared_.mutex);
+    if (shared_.is_away) return std::nullopt;
     shared_.meanwhile();
     if (shared_.is_faulty && shared_.one_in(8)) return std::nullopt;
     std::vector<authority::Record> found;
@@ -81,6 +88,8 @@ class StandInStore final : public authority::RecordStore {
   authority::Commit commit(std::span<const authority::Condition> conditions, std::span<const authority::Record> written,
                            std::span<const authority::KeyRange> removed) override {
     using authority::Commit;
+    const std::lock_guard lock(shared_.mutex);
+    if (shared_.is_away) return Commit::unknown;
     shared_.meanwhile();
     if (shared_.commits_left == 0) return Commit::unknown;
     if (shared_.commits_left) --*shared_.commits_left;

@@ -39,7 +39,7 @@ class PoolOfEtcd(Pool):
 
     def coordinating(self):
         """The host whose process does, or None."""
-        holder = self.etcd.ask("get", f"/farside/{POOL}/holder", "--print-value-only").stdout
+        holder = self.etcd.ask("get", f"/farside/{POOL}/office/holder", "--print-value-only").stdout
         return next((host for host in self.hosts if f"{host.address}:7777" in holder), None)
 
     def wait_for_move_from(self, host):
@@ -147,22 +147,65 @@ class EtcdOnHosts(AtWork, unittest.TestCase):
         self.expect_a_death_to_be_healed(self.hosts[1])
         self.finish(clients)
 
+    def restore_older_records(self, down_s):
+        snapshot = hosts.SHARED / "snapshot"
+        snapshot.unlink(missing_ok=True)
+        self.etcd.do("snapshot", "save", snapshot, host=SERVERS[0])
+        self.expect_a_death_to_be_healed(self.hosts[2])
+        for server in SERVERS:
+            self.etcd.kill(server)
+        time.sleep(down_s)
+        self.etcd.restore(snapshot)
+
     def test_a_snapshot_is_restored(self):
         """It lacks what was decided since. The process that coordinates writes that anew."""
         clients = self.start_clients()
-        snapshot = hosts.SHARED / "snapshot"
-        self.etcd.do("snapshot", "save", snapshot, host=SERVERS[0])
-        self.expect_a_death_to_be_healed(self.hosts[2])
-        self.etcd.restore(snapshot)
-        self.pool.wait_for_log(self.pool.coordinating(), "put back to an earlier state")
+        self.restore_older_records(down_s=0)
         self.expect_a_death_to_be_healed(self.hosts[1])
         moved_from = self.pool.coordinating()
         self.pool.kill_all_of(moved_from)
         self.pool.wait_for_move_from(moved_from)  # and the next one finds it
         self.assertEqual(self.pool.start_on(moved_from).wait(TIMEOUT_S), 0)
-        for host in self.hosts:
-            self.assertNotIn("knows less of this team", self.pool.log(host))
+        self.expect_no_member_to_know_more()
         self.finish(clients)
+
+    def test_a_snapshot_is_restored_after_a_while(self):
+        """No process has coordinated meanwhile: that which did before still knows what was decided."""
+        clients = self.start_clients()
+        coordinated = self.pool.coordinating()
+        self.restore_older_records(down_s=HANGS_S)
+        wait_for(lambda: self.pool.coordinating() is not None, "a machine to coordinate")
+        self.pool.wait_for_log(coordinated, "the coordinator answers again")
+        self.expect_a_death_to_be_healed(self.hosts[1])
+        self.expect_no_member_to_know_more()
+        self.finish(clients)
+
+    def test_what_was_decided_is_lost_with_a_snapshot(self):
+        """The process that coordinated, which alone knew it, is gone: no member is taken for dead for that."""
+        clients = self.start_clients()
+        self.restore_older_records(down_s=0)
+        for host in self.hosts:
+            host.do(["kill", "-9", self.pool.supervisor(host)])
+        for server in SERVERS:
+            self.etcd.kill(server)
+        self.etcd.restore(hosts.SHARED / "snapshot")
+        for host in self.hosts:
+            self.assertEqual(self.pool.start_on(host).wait(TIMEOUT_S), 0)
+        self.pool.wait_for_log(self.pool.coordinating(), "members know of decisions that this coordinator lacks")
+        time.sleep(HANGS_S)
+        for host in self.hosts:
+            self.assertNotIn("took this process for dead", self.pool.log(host))
+        self.finish(clients)
+
+    def expect_no_member_to_know_more(self):
+        for host in self.hosts:
+            self.assertNotIn("members know of decisions", self.pool.log(host))
+
+    def test_all_machines_end_at_once(self):
+        """And leave nothing that is in the way of others."""
+        programs = [self.pool.farside(host, ["down"]) for host in self.hosts]
+        self.assertEqual([program.wait(TIMEOUT_S) for program in programs], [0] * 3)
+        self.assertEqual(self.etcd.records(POOL), [f"/farside/{POOL}/office/holder"])
 
     def test_its_history_is_compacted(self):
         clients = self.start_clients()
@@ -178,7 +221,7 @@ class EtcdOnHosts(AtWork, unittest.TestCase):
             self.assertEqual(self.pool.farside(host, ["down"]).wait(TIMEOUT_S), 0)
             if host is not self.hosts[2]:
                 wait_for(lambda: self.pool.coordinating() is not None, "the next machine to coordinate")
-        self.assertEqual(self.etcd.records(POOL), [])
+        self.assertEqual(self.etcd.records(POOL), [f"/farside/{POOL}/office/holder"])  # of its last term
         other = self.enterContext(PoolOfEtcd(self.hosts, self.etcd))  # with other options
         self.assertEqual(other.node(self.hosts[0])["state"], "up")
 

@@ -42,9 +42,9 @@ class AuthorityHere : public testing::Test {
   }
   void start() {
     std::filesystem::remove(dir_.path() / "coordinator");
-    coordinator_ =
-        std::make_unique<Coordinator>(dir_.path() / "coordinator", secret_, 2, Coordinator::Admission{},
-                                      Coordinator::Log{std::make_unique<authority::FileStore>(log_), "terms"});
+    coordinator_ = std::make_unique<Coordinator>(
+        dir_.path() / "coordinator", secret_, 2, Coordinator::Admission{},
+        Coordinator::Log{.store = std::make_unique<authority::FileStore>(log_), .terms = "terms"});
   }
   /// As if it were killed.
   void lose() {
@@ -105,6 +105,7 @@ TEST_F(AuthorityHere, AwaitsAProcessUntilItsDeathIsReported) {
   ASSERT_EQ(welcome.kind, FrameKind::welcome);
   Decoder fields(welcome.fields, "a welcome");
   (void)fields.number<std::uint64_t>();
+  (void)fields.number<std::uint32_t>();
   (void)fields.number<Rank>();
   EXPECT_EQ(fields.number<std::uint16_t>(), 1U);
 }

@@ -90,8 +90,9 @@ class CoordinatorProcess {
     const std::string address = read_line(orders_);
     if (address.empty()) std::_Exit(0);
     const std::chrono::milliseconds silence(std::stoi(read_line(orders_)));
-    const Coordinator coordinator(address, secret, 2, {},
-                                  Coordinator::Log{std::make_unique<authority::FileStore>(log), "terms"}, silence);
+    const Coordinator coordinator(
+        address, secret, 2, {},
+        Coordinator::Log{.store = std::make_unique<authority::FileStore>(log), .terms = "terms"}, silence);
     write_line(answers_, coordinator.address());
     for (;;) ::pause();
   }
@@ -351,6 +352,7 @@ TEST_F(Seat, IsANewProcesssOnlyWhenItsOwnHasNotComeBack) {
   ASSERT_EQ(welcome.kind, FrameKind::welcome);
   Decoder fields(welcome.fields, "a welcome");
   (void)fields.number<std::uint64_t>();
+  (void)fields.number<std::uint32_t>();
   (void)fields.number<Rank>();
   EXPECT_EQ(fields.number<std::uint16_t>(), 1u);
   EXPECT_EQ(next(zero_, zero_session_).kind, FrameKind::lost);

@@ -171,7 +171,7 @@ TEST_F(DecisionLogTest, RefusesATeamWithOtherOptions) {
 TEST_F(DecisionLogTest, IsGoneWithTheTeam) {
   write_history();
   Membership team = begun();
-  DecisionLog(file(), kTerms, team).remove();
+  EXPECT_TRUE(DecisionLog(file(), kTerms, team).remove());
   EXPECT_EQ(recovered().state().team, 8u);
 }
 
@@ -179,7 +179,7 @@ TEST_F(DecisionLogTest, IsGoneWithTheTeam) {
 TEST_F(DecisionLogTest, StaysSmallHoweverMuchIsDecided) {
   constexpr std::uint64_t kLarge = 1024;
   Membership team = begun();
-  DecisionLog log(file(), kTerms, team, kLarge);
+  DecisionLog log(std::make_unique<authority::FileStore>(path_, kLarge), kTerms, team);
   std::vector<Decision> decisions = a_history();
   decisions.emplace_back(Lost{1, Loss::died});
   decisions.insert(decisions.end(), 500, Admitted{1});

@@ -38,6 +38,7 @@ PoolEnd end_without_supervisor(const PoolDirectory& directory) {
   const bool ended = end_nodes(std::move(running), node::time_limits::kEnd);
   const bool had_files = directory.clean();
   if (!directory.forget_team() && !had_files) throw no_pool();
+  directory.forget_copy();
   if (is_leftover) return PoolEnd::leftover;
   return ended ? PoolEnd::ended : PoolEnd::killed;
 }
@@ -114,6 +115,7 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   const bool all_ended = end_nodes(directory.running_nodes(), node::time_limits::kEnd);
   (void)directory.clean();                                  // its supervisor may have removed the files, ...
   if (!ended || !was_there) (void)directory.forget_team();  // ... and the decisions are those of several machines only
+  directory.forget_copy();
   return ended && all_ended ? PoolEnd::ended : PoolEnd::killed;
 }
 

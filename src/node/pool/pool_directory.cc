@@ -199,10 +199,9 @@ bool PoolDirectory::clean() const {
   return found;
 }
 
-bool PoolDirectory::forget_team() const {
-  std::filesystem::remove(decisions_copy());
-  return std::filesystem::remove(decisions());
-}
+bool PoolDirectory::forget_team() const { return std::filesystem::remove(decisions()); }
+
+void PoolDirectory::forget_copy() const { std::filesystem::remove(decisions_copy()); }
 
 void PoolDirectory::keep_log() const {
   const std::filesystem::path before = log().concat(".1");

@@ -106,6 +106,8 @@ class PoolDirectory {
   [[nodiscard]] bool clean() const;
   /// Removes the decisions, so that the next pool here is a new one. Returns whether there were any.
   [[nodiscard]] bool forget_team() const;
+  /// Removes the copy of another machine's: the pool was ended in order.
+  void forget_copy() const;
   /// Makes the log, if there is one, that of the pool before.
   void keep_log() const;
   void drop_log() const;

@@ -12,6 +12,7 @@
 #include "authority/file_store.h"
 #include "base/file_lock.h"
 #include "base/signals_held.h"
+#include "net/socket.h"
 #include "team/coordinator.h"
 #include "team/decision_log.h"
 #include "team/member_card.h"
@@ -31,14 +32,29 @@ FileLock lock(const std::filesystem::path& directory) {
   return std::move(*held);
 }
 
-// The decisions go to a file of its own: the copy may still be written to.
+// To a file of its own: the copy may still be written to. It is never there without its generation.
 void take_copy(const std::filesystem::path& copy, authority::FileStore& store) {
   if (!store.read().empty()) {
     throw Error({kStartAuthority, store.name(), "there are decisions already, of one that was started here before",
                  "leave --from out to go on with them, or remove the file"});
   }
   const std::vector<std::string> entries = authority::FileStore(copy).read();
-  if (store.replace(entries) != authority::Kept::kept) throw Error({kStartAuthority, store.name(), store.why(), ""});
+  const team::LoggedTeam logged = team::read_team(entries);
+  const std::vector<std::string> begin{entries.front(), team::encode_decision(team::rebuilt(logged.team.state()))};
+  if (store.replace(begin) != authority::Kept::kept) throw Error({kStartAuthority, store.name(), store.why(), ""});
+}
+
+team::LoggedTeam read_copy(const std::filesystem::path& path, const std::vector<team::Rank>& lost) {
+  const std::vector<std::string> entries = authority::FileStore(path).read();
+  if (entries.empty())
+    throw UsageError({"read a pool's decisions in", path, "there are none", "name a copy with --from"});
+  team::LoggedTeam logged = team::read_team(entries);
+  for (const team::Rank rank : lost) {
+    if (rank < logged.team.size()) continue;
+    throw UsageError({"take for lost", "node " + std::to_string(rank),
+                      "the pool has " + std::to_string(logged.team.size()) + " nodes", ""});
+  }
+  return logged;
 }
 
 }  // namespace
@@ -46,27 +62,22 @@ void take_copy(const std::filesystem::path& copy, authority::FileStore& store) {
 void run_rebuilt_authority(const PoolDirectory& directory, const RebuiltAuthority& authority) {
   const SignalsHeld signals{SIGINT, SIGTERM};
   const FileLock held = lock(directory.authority());
-  auto store = std::make_unique<authority::FileStore>(directory.authority() / "decisions");
+  const std::filesystem::path own = directory.authority() / "decisions";
+  auto store = std::make_unique<authority::FileStore>(own);
   const net::Secret secret = net::Secret::load(authority.secret);
+  const team::LoggedTeam logged = read_copy(authority.copy.value_or(own), authority.lost);
+  net::listen_on(authority.listen).reset();  // before anything is changed
   if (authority.copy) take_copy(*authority.copy, *store);
-  const team::LoggedTeam logged = team::read_team(store->read());
   team::MemberCard expected = team::MemberCard::of_this_process(0);
   expected.terms = logged.terms;
-  for (const team::Rank rank : authority.lost) {
-    if (rank < logged.team.size()) continue;
-    throw UsageError({"take for lost", "node " + std::to_string(rank),
-                      "the pool has " + std::to_string(logged.team.size()) + " nodes", ""});
-  }
-  const team::Coordinator coordinator(authority.listen, secret, logged.team.size(),
-                                      team::MemberCard::admission(std::move(expected)),
-                                      team::Coordinator::Log{.store = std::move(store),
-                                                             .terms = logged.terms,
-                                                             .is_copy = authority.copy.has_value(),
-                                                             .ended = authority.lost},
-                                      authority.silence);
+  team::Coordinator coordinator(
+      authority.listen, secret, logged.team.size(), team::MemberCard::admission(std::move(expected)),
+      team::Coordinator::Log{.store = std::move(store), .terms = logged.terms, .newer = {}, .ended = authority.lost},
+      authority.silence);
   std::cout << "the pool of " << logged.team.size() << " nodes is coordinated at " << coordinator.address()
             << std::endl;
   (void)signals.wait();
+  if (coordinator.end_if_deserted({})) std::cout << "the pool has ended" << std::endl;
 }
 
 }  // namespace farside::node

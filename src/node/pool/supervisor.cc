@@ -55,7 +55,9 @@ int Supervisor::run() {
   } else if (options_.join.empty()) {
     coordinate();
   }
-  if (is_on_several_machines()) directory_.write_meeting(record_.meeting);
+  // An operator may have said another one since.
+  if (is_on_several_machines() && !(former_ && former_->meeting == record_.meeting))
+    directory_.write_meeting(record_.meeting);
   if (!options_.join.empty())
     log_copy_.emplace(directory_.decisions_copy(), way_to_coordinator(), net::Secret::load(secret_));
   if (!running_.empty())
@@ -95,10 +97,12 @@ void Supervisor::stand_for_office() {
       team::Candidacy::Settings{.open_records = [address] { return std::make_unique<authority::EtcdStore>(address); },
                                 .pool = address.pool,
                                 .address = options_.listen,
+                                .owner = host_identity() + " " + directory_.path().string(),
                                 .size = options_.all_nodes,
                                 .terms = terms(options_),
                                 .admission = admission(),
-                                .silence = options_.silence},
+                                .silence = options_.silence,
+                                .may_wait = !running_.empty()},
       net::Secret::load(secret_));
   for (const team::Rank rank : own_ranks()) {
     if (!runs(rank)) candidacy_->report_dead(rank);
@@ -138,7 +142,7 @@ team::LaunchPlan Supervisor::plan() {
   std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + way_to_coordinator(),
                                           std::string(team::kSecretFileVariable) + "=" + secret_.string(),
                                           std::string(team::kTermsVariable) + "=" + terms(options_)};
-  if (candidacy_) environment.push_back(std::string(team::kListenVariable) + "=" + options_.listen);
+  environment.push_back(std::string(team::kListenVariable) + "=" + (candidacy_ ? options_.listen : ""));
   if (mount_watch_.instance) environment.push_back(mount_watch_.variable);
   return {.command = node_command(directory_, options_),
           .ranks = options_.nodes,
