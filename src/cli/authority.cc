@@ -72,6 +72,7 @@ Found find(const std::string& named) {
   const node::PoolDirectory directory = pool_directory();
   const auto record = directory.read_record();
   if (record && EtcdAddress::names_etcd(record->meeting)) return read_etcd(record->meeting);
+  if (directory.runs_authority()) return read_file(directory.authority() / "decisions");
   for (const auto& path : {directory.decisions(), directory.own_decisions(), directory.decisions_copy(),
                            directory.authority() / "decisions"}) {
     if (std::filesystem::exists(path)) return read_file(path);

@@ -127,6 +127,13 @@ std::optional<FileLock> PoolDirectory::try_lock_as(FileLock::Kind kind) const {
                             "set FARSIDE_RUNTIME_DIR to one on a local file system");
 }
 
+std::optional<FileLock> PoolDirectory::lock_authority() const {
+  std::filesystem::create_directories(authority());
+  Fd directory(::open(authority().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) throw errno_error("open", authority());
+  return FileLock::try_lock(std::move(directory), FileLock::Kind::exclusive, "lock", authority());
+}
+
 void PoolDirectory::write_record(const PoolRecord& record_now) const {
   nlohmann::json nodes = nlohmann::json::array();
   for (const PoolRecord::Node& node : record_now.nodes)

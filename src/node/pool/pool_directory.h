@@ -74,6 +74,9 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path meeting() const { return path_ / "meeting"; }
   /// Of a coordinator that was started from a copy (rebuilt_authority.h): its lock is on the directory.
   [[nodiscard]] std::filesystem::path authority() const { return path_ / "authority"; }
+  /// The right to run that; nothing when a process does. Makes the directory.
+  [[nodiscard]] std::optional<FileLock> lock_authority() const;
+  [[nodiscard]] bool runs_authority() const { return std::filesystem::exists(authority()) && !lock_authority(); }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
   [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;
   [[nodiscard]] std::filesystem::path node_lock(team::Rank rank) const;

@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include <fcntl.h>
-
 #include "farside/base/error.h"
 
 #include "authority/file_store.h"
@@ -22,15 +20,6 @@ namespace farside::node {
 namespace {
 
 constexpr const char* kStartAuthority = "start a pool's authority in";
-
-FileLock lock(const std::filesystem::path& directory) {
-  std::filesystem::create_directories(directory);
-  Fd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) throw errno_error("open", directory);
-  auto held = FileLock::try_lock(std::move(opened), FileLock::Kind::exclusive, "lock", directory);
-  if (!held) throw Error({kStartAuthority, directory, "one runs there already", "end it first"});
-  return std::move(*held);
-}
 
 // To a file of its own: the copy may still be written to. It is never there without its generation.
 void take_copy(const std::filesystem::path& copy, authority::FileStore& store) {
@@ -61,7 +50,8 @@ team::LoggedTeam read_copy(const std::filesystem::path& path, const std::vector<
 
 void run_rebuilt_authority(const PoolDirectory& directory, const RebuiltAuthority& authority) {
   const SignalsHeld signals{SIGINT, SIGTERM};
-  const FileLock held = lock(directory.authority());
+  const std::optional<FileLock> held = directory.lock_authority();
+  if (!held) throw Error({kStartAuthority, directory.authority(), "one runs there already", "end it first"});
   const std::filesystem::path own = directory.authority() / "decisions";
   auto store = std::make_unique<authority::FileStore>(own);
   const net::Secret secret = net::Secret::load(authority.secret);
