@@ -1,7 +1,7 @@
 // decision_store.h — where a coordinator keeps what it decides (team/decision_log.h): in a file (file_store.h), or in
 // records that all machines can reach (office_store.h).
 //
-// Stands alone: whoever keeps decisions implements it.
+// Stands alone: the coordinator's log is written through it, wherever it is.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class DecisionStore {
   /// A log of so many bytes is to be replaced by one with the state alone, when that is a quarter of it.
   [[nodiscard]] virtual std::uint64_t large_bytes() const = 0;
 
-  /// Where the entries are, for messages.
+  /// Returns the place of the entries, for messages.
   [[nodiscard]] virtual std::string name() const = 0;
   /// Returns why the last call did not keep an entry, and what to do.
   [[nodiscard]] virtual std::string why() const = 0;

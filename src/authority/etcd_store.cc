@@ -96,7 +96,7 @@ std::optional<Json> EtcdStore::ask_member(const std::string& member, const std::
   return post(member, path, request);
 }
 
-// Of the time for all servers.
+// Returns how much is left of the time for all servers.
 std::chrono::milliseconds EtcdStore::left() const {
   return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()), std::chrono::milliseconds(1));
 }

@@ -39,8 +39,8 @@ class OfficeKeys {
  public:
   explicit OfficeKeys(const std::string& pool) : prefix_("/farside/" + pool + "/") {}
 
-  /// Who coordinates. It stays when the pool has ended, so that terms go on: a process that hung meanwhile is
-  /// superseded.
+  /// Says which process coordinates. It stays when the pool has ended, so that terms go on: a process that hung
+  /// meanwhile is superseded.
   [[nodiscard]] std::string holder() const { return prefix_ + "office/holder"; }
   [[nodiscard]] std::string renewal() const { return prefix_ + "office/renewal"; }
   /// Both of the former, and nothing else.
@@ -58,14 +58,14 @@ class OfficeKeys {
   std::string prefix_;
 };
 
-/// What the proof stands on; tests break one at a time.
+/// The proof stands on these; tests break one at a time.
 struct OfficeRules {
   Rule decides_as_holder = true;   ///< a decision needs the record of the holder
   Rule needs_entry_before = true;  ///< and the entry before it: the records may have been put back
   Rule numbers_logs_anew = true;   ///< no log has the number of one that was begun before
 };
 
-/// Of a process that took the office.
+/// How it stands with a process that took the office.
 enum class [[nodiscard]] Tenure : std::uint8_t{
     held,
     superseded,  ///< another process has taken it

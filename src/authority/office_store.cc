@@ -56,7 +56,7 @@ std::uint64_t decode_present(std::string_view bytes) {
 
 }  // namespace
 
-/// What one commit changes, and needs besides the office.
+/// A commit: its changes, and what it needs besides the office.
 struct OfficeStore::Step {
   std::vector<Condition> conditions;
   std::span<const Record> written;
@@ -131,7 +131,7 @@ std::vector<std::string> OfficeStore::read() {
   return assemble(*records);
 }
 
-// Of the last entry parts may be missing: it was being written, and no process had learnt of it.
+// Parts of the last entry may be missing: it was being written, and no process had learnt of it.
 std::vector<std::string> OfficeStore::assemble(const std::vector<Record>& records) const {
   std::vector<std::string> entries;
   std::string entry;

@@ -1,4 +1,6 @@
 // silence_argument.h — --silence, of the commands that start a coordinator.
+//
+// Stands alone: two commands take it.
 #pragma once
 
 #include <chrono>

@@ -9,8 +9,8 @@
 #include "net/socket.h"
 #include "node/time_limits.h"
 #include "service/service_socket.h"
-#include "team/coordinator_finder.h"
 #include "team/environment.h"
+#include "team/succession/coordinator_finder.h"
 
 namespace farside::node {
 

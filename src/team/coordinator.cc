@@ -56,7 +56,7 @@ void Coordinator::end_team() {
   if (decisions_ && !has_given_up_) (void)decisions_->remove();
 }
 
-// What the members said last may still be on its way to this process.
+// The members' last words may still be on their way to this process.
 bool Coordinator::end_if_deserted(const std::vector<Rank>& ended) {
   const auto until = net::SetupClock::now() + time_limits::kLastWords;
   for (bool is_any_left = true; is_any_left && net::SetupClock::now() < until;) {

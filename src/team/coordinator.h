@@ -41,7 +41,7 @@ class Coordinator {
   /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
   using Admission = std::function<void(Rank rank, const std::string& first)>;
 
-  /// Where its decisions are kept, and the options that all members share. If there are any the team is taken over.
+  /// A place for its decisions, and the options that all members share. If there are decisions the team is taken over.
   struct Log {
     std::unique_ptr<authority::DecisionStore> store;
     std::string terms;

@@ -62,7 +62,7 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   loop_.post([this, held = std::make_shared<Fd>(std::move(met.socket))] { start(std::move(*held)); });
 }
 
-// Where the authority names the coordinator, one that does not answer may have a successor by now.
+// A coordinator that the authority named and that does not answer may have a successor by now.
 net::Acquaintance CoordinatorClient::meet(const net::Secret& secret, net::SetupClock::time_point deadline) {
   for (Backoff backoff(time_limits::kFirstPauseToKeep, time_limits::kMaxPauseToKeep);;) {
     const auto pause = backoff.next();

@@ -13,9 +13,9 @@
 #include "net/connection.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
-#include "team/coordinator_finder.h"
 #include "team/liveness.h"
 #include "team/seat_keeper.h"
+#include "team/succession/coordinator_finder.h"
 
 namespace farside::team {
 

@@ -69,7 +69,7 @@ void DecisionLog::recover() {
   for (const std::string& entry : std::span(entries).subspan(1)) team_.apply(decode_decision(entry, team_.size()));
 }
 
-// What the store reads back may make no sense.
+// The store may read back what makes no sense.
 template <class Attempt>
 DecisionLog::Kept DecisionLog::try_to(Attempt attempt) {
   why_.clear();

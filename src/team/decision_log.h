@@ -28,7 +28,7 @@ struct LoggedTeam {
 [[nodiscard]] LoggedTeam read_team(std::span<const std::string> entries);
 
 /// Throws Error if `entries`, which `where` has, are those of a team of other members: of another size, with other
-/// terms, or of another version. If that team has no members left they are of no use, and in nobody's way.
+/// terms, or of another version. If that team has no members left they are of no use, and not in the way.
 void expect_own(std::span<const std::string> entries, const std::string& terms, Rank size, const std::string& where);
 
 class DecisionLog {

@@ -7,7 +7,7 @@ namespace farside::team {
 
 inline constexpr const char* kCoordinatorVariable =
     "FARSIDE_COORDINATOR";  ///< a socket's path, host:port, or etcd://...
-/// Where this machine would coordinate, as others know it: of pools whose coordinator the authority names.
+/// This machine's address for the case that it coordinates, in pools whose coordinator the authority names.
 inline constexpr const char* kListenVariable = "FARSIDE_LISTEN";
 inline constexpr const char* kSecretFileVariable = "FARSIDE_SECRET_FILE";  ///< the path of the pool's secret
 inline constexpr const char* kRankVariable = "FARSIDE_RANK";

@@ -13,7 +13,7 @@
 
 #include "base/mutex.h"
 #include "net/introduction.h"
-#include "team/coordinator_finder.h"
+#include "team/succession/coordinator_finder.h"
 
 namespace farside::team {
 

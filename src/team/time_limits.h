@@ -47,7 +47,7 @@ inline constexpr seconds kLastLooks{2};
 /// For the authority's first answer.
 inline constexpr seconds kFirstAnswer{5};
 
-// Of a process that copies the coordinator's log.
+// A process that copies the coordinator's log.
 
 /// For the coordinator's next frame: it sends a beat as often as to a member.
 inline constexpr seconds kCopy{20};

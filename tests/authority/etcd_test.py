@@ -151,7 +151,7 @@ class PoolOfEtcd(unittest.TestCase):
         url = self.server.url()
         self.expect_refusal(["up", *self.options(f"etcd://127.0.0.1:{free_port()}/x")], "cannot read who coordinates the pool", "connect to server")
         self.expect_refusal(["up", *self.options(self.server.url(ca=""))], "certificate")
-        self.expect_refusal(["up", *self.options("etcd://host")], "'host' is not host:port")
+        self.expect_refusal(["up", *self.options("etcd://host/x")], "'host' is not host:port")
         self.expect_refusal(["up", *self.options(f"etcd://{self.server.address}/a/b")], "the pool's name")
         self.expect_refusal(["up", *self.options(f"etcd://{self.server.address}")], "the pool's name")
         self.expect_refusal(["up", *self.options(url, **{"--listen": "127.0.0.1:0"})], "names no process")

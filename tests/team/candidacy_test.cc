@@ -1,5 +1,5 @@
 // Two processes that may coordinate a team, and its members: which of them does, and what the members notice of that.
-#include "team/candidacy.h"
+#include "team/succession/candidacy.h"
 
 #include <filesystem>
 #include <fstream>

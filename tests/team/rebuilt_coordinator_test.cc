@@ -12,7 +12,7 @@
 #include "base/wire.h"
 #include "net/runtime_dir.h"
 #include "team/decision_log.h"
-#include "team/log_copy.h"
+#include "team/succession/log_copy.h"
 #include "tests/team/coordinator_fixture.h"
 #include "tests/team/stranger.h"
 

@@ -68,11 +68,11 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path decisions() const { return path_ / "decisions"; }
   /// Those of a pool on this machine alone, which is of no use when no node runs.
   [[nodiscard]] std::filesystem::path own_decisions() const { return path_ / "decisions-here"; }
-  /// A copy of the former, on the other machines (team/log_copy.h).
+  /// A copy of the former, on the other machines (team/succession/log_copy.h).
   [[nodiscard]] std::filesystem::path decisions_copy() const { return path_ / "decisions.copy"; }
   /// Has the address of the coordinator of a pool on several machines: its nodes read it whenever they look for that.
   [[nodiscard]] std::filesystem::path meeting() const { return path_ / "meeting"; }
-  /// Of a coordinator that was started from a copy (rebuilt_authority.h): its lock is on the directory.
+  /// The directory of a coordinator that was started from a copy (rebuilt_authority.h), and its lock.
   [[nodiscard]] std::filesystem::path authority() const { return path_ / "authority"; }
   /// The right to run that; nothing when a process does. Makes the directory.
   [[nodiscard]] std::optional<FileLock> lock_authority() const;

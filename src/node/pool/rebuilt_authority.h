@@ -1,5 +1,5 @@
 // rebuilt_authority.h — a coordinator without nodes, for a pool on several machines that lost the machine of its own:
-// it is started from a copy of the decisions (team/log_copy.h), which may lack the last ones.
+// it is started from a copy of the decisions (team/succession/log_copy.h), which may lack the last ones.
 #pragma once
 
 #include <chrono>

@@ -109,7 +109,7 @@ void Supervisor::stand_for_office() {
   }
 }
 
-// Where the machines are several and no authority is asked, an operator may have the nodes follow another coordinator.
+// An operator may have the nodes follow another coordinator, unless there is one machine or an authority is asked.
 std::string Supervisor::way_to_coordinator() const {
   return is_on_several_machines() ? "file:" + directory_.meeting().string() : record_.meeting;
 }

@@ -16,10 +16,10 @@
 #include "node/pool/node_lock.h"
 #include "node/pool/pool.h"
 #include "node/pool/pool_directory.h"
-#include "team/candidacy.h"
 #include "team/coordinator.h"
 #include "team/launcher.h"
-#include "team/log_copy.h"
+#include "team/succession/candidacy.h"
+#include "team/succession/log_copy.h"
 
 namespace farside::node {
 

@@ -1,4 +1,4 @@
-#include "team/candidacy.h"
+#include "team/succession/candidacy.h"
 
 #include <algorithm>
 #include <utility>

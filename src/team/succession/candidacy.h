@@ -88,7 +88,7 @@ class Candidacy {
   bool has_warned_ = false;
   std::string said_;  ///< the error that was logged last
 
-  /// What was decided when this process stepped down: as long as no other has taken the office, no log has more.
+  /// The decisions until this process stepped down: as long as no other has taken the office, no log has more.
   struct Past {
     std::uint64_t term;
     TeamState state;

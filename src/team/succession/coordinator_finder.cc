@@ -1,4 +1,4 @@
-#include "team/coordinator_finder.h"
+#include "team/succession/coordinator_finder.h"
 
 #include <fstream>
 #include <string_view>

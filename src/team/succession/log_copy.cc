@@ -1,4 +1,4 @@
-#include "team/log_copy.h"
+#include "team/succession/log_copy.h"
 
 #include <array>
 #include <utility>
