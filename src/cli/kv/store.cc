@@ -16,8 +16,8 @@
 
 #include "cli/command_time.h"
 #include "cli/commands.h"
-#include "cli/kv_session.h"
-#include "cli/kv_text.h"
+#include "cli/kv/session.h"
+#include "cli/kv/text.h"
 
 namespace farside::cli {
 

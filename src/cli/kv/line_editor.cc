@@ -1,4 +1,4 @@
-#include "cli/line_editor.h"
+#include "cli/kv/line_editor.h"
 
 #include <algorithm>
 #include <cstdio>

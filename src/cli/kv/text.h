@@ -1,4 +1,4 @@
-// kv_text.h — keys and values as lines of text: what holds neither blanks, nor quotes, nor anything that is not
+// text.h — keys and values as lines of text: what holds neither blanks, nor quotes, nor anything that is not
 // printable ASCII stands for itself, and everything else between quotes, as in C ("two words\n\x00").
 #pragma once
 

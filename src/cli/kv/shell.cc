@@ -13,8 +13,8 @@
 #include "farside/kv/client.h"
 
 #include "cli/commands.h"
-#include "cli/kv_session.h"
-#include "cli/line_editor.h"
+#include "cli/kv/line_editor.h"
+#include "cli/kv/session.h"
 #include "kv/resp/client.h"
 #include "kv/resp/reply_text.h"
 

@@ -1,4 +1,4 @@
-#include "cli/kv_text.h"
+#include "cli/kv/text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -24,7 +24,7 @@
 #include "base/mutex.h"
 #include "base/signals_held.h"
 #include "cli/commands.h"
-#include "cli/kv_session.h"
+#include "cli/kv/session.h"
 #include "cli/metrics_page.h"
 #include "cli/metrics_server.h"
 #include "kv/protocol/time_limits.h"

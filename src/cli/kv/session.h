@@ -1,4 +1,4 @@
-// kv_session.h — how the commands on the key-value store come to it, and what they say when it fails them.
+// session.h — how the commands on the key-value store come to it, and what they say when it fails them.
 #pragma once
 
 #include <chrono>

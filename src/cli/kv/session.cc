@@ -1,4 +1,4 @@
-#include "cli/kv_session.h"
+#include "cli/kv/session.h"
 
 #include <utility>
 
