@@ -9,7 +9,7 @@
 namespace farside::kv {
 
 namespace {
-constexpr int kMaxDoublings = 5;  // of the time that a standby has to answer
+constexpr int kMaxDoublings = 7;  // of the time that a standby has to answer
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,

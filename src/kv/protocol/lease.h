@@ -11,7 +11,7 @@ namespace farside::kv {
 
 /// By the session's clock, from before it asked. Homes::has_lease gives the READ that renews it a quarter of it at
 /// first. docs/protocols/kv_replication.md, "Leases", has these times in figures.
-inline constexpr Duration kLease = std::chrono::seconds(1);
+inline constexpr Duration kLease = std::chrono::milliseconds(200);
 
 /// By the standby's clock, from when it says something else. Then no lease is left, if of two clocks neither is faster
 /// by a fifth.

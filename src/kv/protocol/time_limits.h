@@ -28,7 +28,7 @@ inline constexpr Duration kAskStanding = seconds(1);
 /// For a server's description of its memory.
 inline constexpr Duration kReadHead = seconds(10);
 /// For a primary, before the session looks whether it has been replaced; then twice as long, and so on.
-inline constexpr Duration kFirstSlice = milliseconds(250);
+inline constexpr Duration kFirstSlice = milliseconds(150);
 /// The same while it waits for a reply, which the standby may give as well.
 inline constexpr Duration kReplySlice = milliseconds(20);
 /// Between two READs of what came without a lease.
