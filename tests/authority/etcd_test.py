@@ -1,8 +1,10 @@
 """A pool of two nodes whose decisions one server of etcd keeps, on this machine: over TLS, with a password, and with what an
 operator may get wrong."""
+import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -17,9 +19,17 @@ FARSIDE = os.environ["FARSIDE_COMMAND"]
 SKIPPED = 77  # what ctest takes for a skipped test
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+def free_port(count=1):
+    """The first of so many that nothing uses, and that the kernel gives to no connection: nodes listen on the next ones."""
+    while True:
+        first = random.randrange(20_000, 30_000)
+        try:
+            with contextlib.ExitStack() as held:
+                for port in range(first, first + count):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+        except OSError:
+            pass
 
 
 class Server:
@@ -88,7 +98,7 @@ class PoolOfEtcd(unittest.TestCase):
 
     def options(self, url, **other):
         named = {"--cache": "16M", "--kv": "16M", "--nodes": "2", "--secret": self.directory / "secret", "--silence": "2s",
-                 "--listen": f"127.0.0.1:{free_port()}", "--authority": url} | other
+                 "--listen": f"127.0.0.1:{free_port(4)}", "--authority": url} | other
         return [str(word) for pair in named.items() for word in pair]
 
     def start_pool(self, url):
