@@ -56,6 +56,23 @@ class Candidates : public testing::Test {
     const auto view = authority::Office(store, authority::OfficeKeys("pool")).look();
     return view && view->holder ? view->holder->address : "";
   }
+  std::map<std::string, std::string> records() {
+    const std::lock_guard lock(records_.mutex);
+    return records_.records();
+  }
+  void put_back(const std::map<std::string, std::string>& snapshot) {
+    const std::lock_guard lock(records_.mutex);
+    records_.put_back(snapshot);
+  }
+  /// As the present log has it.
+  TeamState state() {
+    test::StandInStore store(records_);
+    const authority::OfficeKeys keys("pool");
+    const auto view = authority::Office(store, keys).look();
+    authority::OfficeStore log(std::make_unique<test::StandInStore>(records_), keys, view->holder.value(),
+                               [](auto) { return false; });
+    return read_team(log.read()).team.state();
+  }
   void expect_both(bool without_coordinator) {
     EXPECT_TRUE(test::eventually([&] {
       return zero_->is_without_coordinator() == without_coordinator &&
@@ -127,26 +144,25 @@ TEST_F(Candidates, EndWhileADecisionWaits) {
   EXPECT_TRUE(test::eventually([&] { return zero_->losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
 }
 
+// Another process coordinated since, and what it decided is not known any more.
+TEST_F(Candidates, TakeNoMemberForDeadByRecordsThatWerePutBack) {
+  const std::map<std::string, std::string> snapshot = records();
+  first_->leave({});
+  EXPECT_TRUE(test::eventually([&] { return holder() == second_address_; }));
+  first_.reset();
+  first_.emplace(settings(first_address_), secret_);
+  second_.reset();
+  put_back(snapshot);
+  EXPECT_TRUE(test::eventually([&] { return holder() == first_address_ && state().generation == 1; }));
+  expect_all_to_be_well();
+  EXPECT_TRUE(test::eventually([&] { return !state().awaits_all; }));
+}
+
 TEST_F(Candidates, WriteAnewWhatASnapshotLacks) {
-  std::map<std::string, std::string> snapshot;
-  {
-    const std::lock_guard lock(records_.mutex);
-    snapshot = records_.records();
-  }
+  const std::map<std::string, std::string> snapshot = records();
   test::expect_exchange(*zero_, *one_);
-  {
-    const std::lock_guard lock(records_.mutex);
-    records_.put_back(snapshot);
-  }
-  test::StandInStore store(records_);
-  const auto exchanges = [&] {
-    const authority::OfficeKeys keys("pool");
-    const auto view = authority::Office(store, keys).look();
-    authority::OfficeStore log(std::make_unique<test::StandInStore>(records_), keys, view->holder.value(),
-                               [](auto) { return false; });
-    return read_team(log.read()).team.state().exchanges.size();
-  };
-  EXPECT_TRUE(test::eventually([&] { return exchanges() == 2; }));
+  put_back(snapshot);
+  EXPECT_TRUE(test::eventually([&] { return state().exchanges.size() == 2; }));
   expect_all_to_be_well();
 }
 

@@ -78,12 +78,16 @@ void Candidacy::miss(Rank rank, const std::string& how) {
 // When all machines leave at once, none of them may see another one resign: so each that leaves looks for a while.
 void Candidacy::leave(const std::vector<Rank>& ended) {
   end();
-  const auto until = Clock::now() + time_limits::kLastLooks;
-  while (!held_ && Clock::now() < until) {
-    const auto view = office_.look();
-    if (!view || !is_any_present(*view, ended)) return;
-    const bool is_vacant = !view->holder || view->holder->address.empty();
-    if (!is_vacant || !take(*view)) std::this_thread::sleep_for(time_limits::kBetweenLastLooks);
+  try {
+    const auto until = Clock::now() + time_limits::kLastLooks;
+    while (!held_ && Clock::now() < until) {
+      const auto view = office_.look();
+      if (!view || !is_any_present(*view, ended)) return;
+      const bool is_vacant = !view->holder || view->holder->address.empty();
+      if (!is_vacant || !take(*view)) std::this_thread::sleep_for(time_limits::kBetweenLastLooks);
+    }
+  } catch (const Error& error) {  // another process finds out that these members have left
+    log::warn(error.what());
   }
   if (!held_) return;
   std::unique_ptr<Coordinator> coordinator;
@@ -184,6 +188,7 @@ void Candidacy::seek_office() {
 void Candidacy::see(const authority::Office::View& view) {
   looks_unchanged_ = view == seen_ ? looks_unchanged_ + 1 : 0;
   seen_ = view;
+  if (view.holder) highest_term_ = std::max(highest_term_, view.holder->term);
 }
 
 bool Candidacy::take(const authority::Office::View& view) {
