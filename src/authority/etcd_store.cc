@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// For one server's answer. A leader is elected within a second or two; the next attempt finds it.
-constexpr std::chrono::milliseconds kAnswer{700};
+constexpr std::chrono::milliseconds kServerAnswer{700};
 /// A page of a range: with RecordStore::kMaxValue it stays below what etcd sends at once.
 constexpr std::size_t kPage = 64;
 constexpr std::size_t kMaxPages = 4096;
@@ -78,7 +78,7 @@ std::nullopt_t EtcdStore::fail(const std::string& member, const std::string& why
 
 std::optional<Json> EtcdStore::ask(const std::string& path, const Json& request) {
   const std::string text = request.dump();
-  deadline_ = Clock::now() + kAsk;
+  deadline_ = Clock::now() + kAnswer;
   for (std::size_t tried = 0; tried < address_.members.size() && Clock::now() < deadline_; ++tried) {
     if (auto answer = ask_member(address_.members[member_], path, text)) return answer;
     member_ = (member_ + 1) % address_.members.size();
@@ -119,7 +119,7 @@ std::optional<Json> EtcdStore::post(const std::string& member, const std::string
   std::vector<std::string> headers{"Content-Type: application/json", "Grpc-Metadata-hasleader: true", "Expect:"};
   if (!token_.empty()) headers.push_back("Authorization: " + token_);
   const std::string url = (address_.is_tls ? "https://" : "http://") + member + "/v3/" + path;
-  const HttpClient::Reply reply = client_.post(url, headers, request, std::min(kAnswer, left()));
+  const HttpClient::Reply reply = client_.post(url, headers, request, std::min(kServerAnswer, left()));
   is_token_refused_ = false;
   if (reply.status == 0) return fail(member, reply.body);
   Json answer = Json::parse(reply.body, nullptr, false);

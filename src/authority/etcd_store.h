@@ -20,9 +20,6 @@ namespace farside::authority {
 
 class EtcdStore final : public RecordStore {
  public:
-  /// For an answer, whichever servers are asked.
-  static constexpr std::chrono::milliseconds kAsk{1'500};
-
   /// Asks no server yet. Throws Error when a file that `address` names cannot be read.
   explicit EtcdStore(EtcdAddress address);
 

@@ -4,21 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/hexadecimal.h"
 #include "base/random_bits.h"
 #include "base/wire.h"
 
 namespace farside::authority {
 
 namespace {
-
-// In which keys are ordered as their numbers are.
-template <class Number>
-std::string hexadecimal(Number number) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text(2 * sizeof number, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U) *digit = kDigits[number & 15U];
-  return text;
-}
 
 struct Renewal {
   std::uint64_t nonce;  ///< the holder's
@@ -34,6 +26,10 @@ Renewal decode_renewal(std::string_view bytes) {
   const Renewal renewal{.nonce = from.number<std::uint64_t>(), .number = from.number<std::uint64_t>()};
   from.expect_end();
   return renewal;
+}
+
+Record vacated(const OfficeKeys& keys, const Holder& former) {
+  return {keys.holder(), encode_holder({.term = former.term, .nonce = former.nonce, .address = {}, .owner = {}})};
 }
 
 std::optional<std::string> encoded(const std::optional<Holder>& holder) {
@@ -69,7 +65,7 @@ std::string OfficeKeys::part(std::uint64_t log, std::uint64_t entry, std::uint32
 }
 
 Tenure examine(RecordStore& store, const OfficeKeys& keys, const Holder& held) {
-  const auto records = store.read({keys.holder(), keys.holder() + '\0'});
+  const auto records = store.read(KeyRange::only(keys.holder()));
   if (!records) return Tenure::unknown;
   const std::optional<std::string> seen = records->empty() ? std::nullopt : std::optional(records->front().value);
   if (seen == encode_holder(held)) return Tenure::held;
@@ -81,10 +77,8 @@ Tenure examine(RecordStore& store, const OfficeKeys& keys, const Holder& held) {
 
 Commit remove_pool(RecordStore& store, const OfficeKeys& keys, std::span<const Condition> as_seen,
                    const Holder& former) {
-  const std::array removed{KeyRange{keys.renewal(), keys.renewal() + '\0'}, keys.logs(),
-                           KeyRange{keys.present(), keys.present() + '\0'}};
-  const Record vacant{keys.holder(),
-                      encode_holder({.term = former.term, .nonce = former.nonce, .address = {}, .owner = {}})};
+  const std::array removed{KeyRange::only(keys.renewal()), keys.logs(), KeyRange::only(keys.present())};
+  const Record vacant = vacated(keys, former);
   return store.commit(as_seen, {&vacant, 1}, removed);
 }
 
@@ -145,8 +139,7 @@ bool Office::take_renewal(std::optional<std::string> seen, const Holder& held) {
 
 bool Office::resign(const Holder& held) {
   const Condition is_held{keys_.holder(), encode_holder(held)};
-  const Record vacant{keys_.holder(),
-                      encode_holder({.term = held.term, .nonce = held.nonce, .address = {}, .owner = {}})};
+  const Record vacant = vacated(keys_, held);
   return store_.commit({&is_held, 1}, {&vacant, 1}, {}) != Commit::unknown;
 }
 

@@ -89,6 +89,8 @@ class Office {
     std::optional<Holder> holder;  ///< none: there was none yet
     std::optional<std::string> renewal;
 
+    /// No process coordinates, or the one that did has resigned.
+    [[nodiscard]] bool is_vacant() const { return !holder || holder->address.empty(); }
     friend bool operator==(const View&, const View&) = default;
   };
 

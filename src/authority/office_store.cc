@@ -43,8 +43,6 @@ Part decode_part(std::string_view bytes) {
   return part;
 }
 
-KeyRange only(const std::string& key) { return {key, key + '\0'}; }
-
 std::string encode_present(std::uint64_t log) { return Encoder().number(log).take(); }
 
 std::uint64_t decode_present(std::string_view bytes) {
@@ -101,7 +99,7 @@ std::optional<bool> OfficeStore::commit(const Step& step) {
   });
   if (done != false) return done;
   const Record& last = step.written.back();  // was it an earlier attempt?
-  const auto seen = read_surely(only(last.key));
+  const auto seen = read_surely(KeyRange::only(last.key));
   return seen ? std::optional(*seen == std::vector{last}) : std::nullopt;
 }
 
@@ -124,7 +122,7 @@ std::optional<std::string> OfficeStore::why_waiting(std::chrono::milliseconds li
 // ---- Reading
 
 std::vector<std::string> OfficeStore::read() {
-  const auto present = read_surely(only(keys_.present()));
+  const auto present = read_surely(KeyRange::only(keys_.present()));
   if (present && present->empty()) return {};
   const auto records = present ? read_surely(keys_.log(decode_present(present->front().value))) : std::nullopt;
   if (!records) throw Error({"read the team's decisions in", name(), store_->why(), "is it there?"});
@@ -203,7 +201,7 @@ Kept OfficeStore::replace(std::span<const std::string> entries) {
 
 Kept OfficeStore::replace_once(std::span<const std::string> entries) {
   assert_that(!entries.empty(), "a log has a head");
-  const auto present = read_surely(only(keys_.present()));
+  const auto present = read_surely(KeyRange::only(keys_.present()));
   if (!present) return fail();
   const std::uint64_t next = present->empty() ? 1 : decode_present(present->front().value) + 1;
   log_ = rules_.numbers_logs_anew ? random_bits<std::uint64_t>() : next;

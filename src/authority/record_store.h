@@ -4,6 +4,7 @@
 // Stands alone: office.h needs no more of a replicated store than this.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -30,6 +31,8 @@ struct Condition {
 struct KeyRange {
   std::string begin;
   std::string end;
+
+  [[nodiscard]] static KeyRange only(const std::string& key) { return {key, key + '\0'}; }
 };
 
 enum class [[nodiscard]] Commit : std::uint8_t{
@@ -58,6 +61,8 @@ class RecordStore {
   /// Returns where the records are, for messages.
   [[nodiscard]] virtual std::string name() const = 0;
 
+  /// An answer is waited for so long.
+  static constexpr std::chrono::milliseconds kAnswer{1'500};
   static constexpr std::size_t kMaxWritten = 32;
   static constexpr std::size_t kMaxValue = 32U << 10U;
 

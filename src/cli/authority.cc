@@ -126,12 +126,12 @@ int remove(const std::string& text, bool was_killed) {
     throw Error({"remove the pool in", records.name(), why, remedy});
   };
   const auto before = office.look();
-  if (before && before->holder && !before->holder->address.empty()) std::this_thread::sleep_for(kManyRenewals);
+  if (before && !before->is_vacant()) std::this_thread::sleep_for(kManyRenewals);
   const auto now = office.look();
   if (!before || !now) refuse(records.why(), "are the servers of etcd there?");
   if (!now->holder) refuse("there is none", "check the name after the slash");
   if (*now != *before) refuse("it is running", "end it with farside down on all machines");
-  if (!now->holder->address.empty() && !was_killed) {
+  if (!now->is_vacant() && !was_killed) {
     refuse(now->holder->address + " coordinated it, and has not ended in order: nodes may live, and need what is there",
            "if all its processes were killed, on all machines, say so with --killed");
   }

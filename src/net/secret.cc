@@ -1,5 +1,7 @@
 #include "net/secret.h"
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 #include <fcntl.h>
@@ -8,6 +10,8 @@
 
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
+
+#include "base/hexadecimal.h"
 
 namespace farside::net {
 
@@ -58,12 +62,9 @@ std::string Secret::for_fabric() const {
 }
 
 std::string Secret::mark() const {
-  constexpr std::size_t kBytes = 8;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const Digest digest = prove("farside mark", {});
-  std::string text;
-  for (std::size_t at = 0; at < kBytes; ++at) text.append({kDigits[digest[at] / 16U], kDigits[digest[at] % 16U]});
-  return text;
+  std::uint64_t mark = 0;
+  std::memcpy(&mark, prove("farside mark", {}).data(), sizeof mark);
+  return hexadecimal(mark);
 }
 
 }  // namespace farside::net

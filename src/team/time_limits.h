@@ -4,7 +4,7 @@
 
 #include "farside/fabric/time.h"
 
-#include "authority/etcd_store.h"
+#include "authority/record_store.h"
 #include "net/time_limits.h"
 #include "team/liveness.h"
 
@@ -65,7 +65,7 @@ inline constexpr milliseconds kGoodLife{20'000};
 static_assert(kRevoke < kMinSilence, "a member that waits for the fabric is not evicted for it");
 static_assert(2 * kBeatInterval < kAnswerGrace, "the coordinator, which looks once in a beat, reports first");
 static_assert(kHandshake < kSetup, "a process that was refused for its slowness may come again");
-static_assert(authority::EtcdStore::kAsk + kKeepSeat + kMaxPauseToKeep < kBeatsToFindCoordinator * kBeatInterval,
+static_assert(authority::RecordStore::kAnswer + kKeepSeat + kMaxPauseToKeep < kBeatsToFindCoordinator * kBeatInterval,
               "a coordinator that was started again waits until each member has asked for its seat");
 static_assert(longest_silence(silent_beats(kMaxSilence) + kBeatsToFindCoordinator) < kSetup &&
                   longest_silence(silent_beats(kMaxSilence)) < kReturn,

@@ -22,28 +22,28 @@ namespace {
 constexpr const char* kStartAuthority = "start a pool's authority in";
 
 // To a file of its own: the copy may still be written to. It is never there without its generation.
-void take_copy(const std::filesystem::path& copy, authority::FileStore& store) {
+void take_copy(const std::string& head, const team::TeamState& state, authority::FileStore& store) {
   if (!store.read().empty()) {
     throw Error({kStartAuthority, store.name(), "there are decisions already, of one that was started here before",
                  "leave --from out to go on with them, or remove the file"});
   }
-  const std::vector<std::string> entries = authority::FileStore(copy).read();
-  const team::LoggedTeam logged = team::read_team(entries);
-  const std::vector<std::string> begin{entries.front(), team::encode_decision(team::rebuilt(logged.team.state()))};
+  const std::vector<std::string> begin{head, team::encode_decision(team::rebuilt(state))};
   if (store.replace(begin) != authority::Kept::kept) throw Error({kStartAuthority, store.name(), store.why(), ""});
 }
 
-team::LoggedTeam read_copy(const std::filesystem::path& path, const std::vector<team::Rank>& lost) {
-  const std::vector<std::string> entries = authority::FileStore(path).read();
+std::vector<std::string> read_decisions(const std::filesystem::path& path) {
+  std::vector<std::string> entries = authority::FileStore(path).read();
   if (entries.empty())
     throw UsageError({"read a pool's decisions in", path, "there are none", "name a copy with --from"});
-  team::LoggedTeam logged = team::read_team(entries);
+  return entries;
+}
+
+void expect_nodes(const std::vector<team::Rank>& lost, team::Rank size) {
   for (const team::Rank rank : lost) {
-    if (rank < logged.team.size()) continue;
-    throw UsageError({"take for lost", "node " + std::to_string(rank),
-                      "the pool has " + std::to_string(logged.team.size()) + " nodes", ""});
+    if (rank < size) continue;
+    throw UsageError(
+        {"take for lost", "node " + std::to_string(rank), "the pool has " + std::to_string(size) + " nodes", ""});
   }
-  return logged;
 }
 
 }  // namespace
@@ -55,9 +55,11 @@ void run_rebuilt_authority(const PoolDirectory& directory, const RebuiltAuthorit
   const std::filesystem::path own = directory.authority() / "decisions";
   auto store = std::make_unique<authority::FileStore>(own);
   const net::Secret secret = net::Secret::load(authority.secret);
-  const team::LoggedTeam logged = read_copy(authority.copy.value_or(own), authority.lost);
+  const std::vector<std::string> decisions = read_decisions(authority.copy.value_or(own));
+  const team::LoggedTeam logged = team::read_team(decisions);
+  expect_nodes(authority.lost, logged.team.size());
   net::listen_on(authority.listen).reset();  // before anything is changed
-  if (authority.copy) take_copy(*authority.copy, *store);
+  if (authority.copy) take_copy(decisions.front(), logged.team.state(), *store);
   team::MemberCard expected = team::MemberCard::of_this_process(0);
   expected.terms = logged.terms;
   team::Coordinator coordinator(

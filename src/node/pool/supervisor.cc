@@ -55,6 +55,9 @@ int Supervisor::run() {
   } else if (options_.join.empty()) {
     coordinate();
   }
+  for (const team::Rank rank : own_ranks()) {
+    if (!runs(rank)) report_dead(rank);
+  }
   // An operator may have said another one since.
   if (is_on_several_machines() && !(former_ && former_->meeting == record_.meeting))
     directory_.write_meeting(record_.meeting);
@@ -86,9 +89,6 @@ void Supervisor::coordinate() {
                        team::Coordinator::Log{std::make_unique<authority::FileStore>(log), terms(options_)},
                        options_.silence);
   record_.meeting = coordinator_->address();
-  for (const team::Rank rank : own_ranks()) {
-    if (!runs(rank)) coordinator_->report_dead(rank);
-  }
 }
 
 void Supervisor::stand_for_office() {
@@ -104,14 +104,16 @@ void Supervisor::stand_for_office() {
                                 .silence = options_.silence,
                                 .may_wait = !running_.empty()},
       net::Secret::load(secret_));
-  for (const team::Rank rank : own_ranks()) {
-    if (!runs(rank)) candidacy_->report_dead(rank);
-  }
 }
 
 // An operator may have the nodes follow another coordinator, unless there is one machine or an authority is asked.
 std::string Supervisor::way_to_coordinator() const {
   return is_on_several_machines() ? "file:" + directory_.meeting().string() : record_.meeting;
+}
+
+void Supervisor::report_dead(team::Rank rank) {
+  if (coordinator_) coordinator_->report_dead(rank);
+  if (candidacy_) candidacy_->report_dead(rank);
 }
 
 // All nodes of this machine have ended.
@@ -150,11 +152,7 @@ team::LaunchPlan Supervisor::plan() {
           .environment = std::move(environment),
           .claim = [this](team::Rank rank) { return claim_node(directory_.node_lock(rank)); },
           .end_all_on_failure = false,
-          .on_death =
-              [this](team::Rank rank) {
-                if (coordinator_) coordinator_->report_dead(rank);
-                if (candidacy_) candidacy_->report_dead(rank);
-              },
+          .on_death = [this](team::Rank rank) { report_dead(rank); },
           .on_end =
               [this](team::Rank rank, const std::string& how) {
                 if (coordinator_) coordinator_->miss(rank, how);

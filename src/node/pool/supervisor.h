@@ -34,6 +34,7 @@ class Supervisor {
  private:
   void coordinate();
   void stand_for_office();
+  void report_dead(team::Rank rank);
   void end_team();
   /// As the nodes find the coordinator.
   [[nodiscard]] std::string way_to_coordinator() const;

@@ -83,8 +83,7 @@ void Candidacy::leave(const std::vector<Rank>& ended) {
     while (!held_ && Clock::now() < until) {
       const auto view = office_.look();
       if (!view || !is_any_present(*view, ended)) return;
-      const bool is_vacant = !view->holder || view->holder->address.empty();
-      if (!is_vacant || !take(*view)) std::this_thread::sleep_for(time_limits::kBetweenLastLooks);
+      if (!view->is_vacant() || !take(*view)) std::this_thread::sleep_for(time_limits::kBetweenLastLooks);
     }
   } catch (const Error& error) {  // another process finds out that these members have left
     log::warn(error.what());
@@ -213,8 +212,8 @@ std::optional<TeamState> Candidacy::newer_than_log(const authority::Office::View
 }
 
 bool Candidacy::is_takeable(const authority::Office::View& view) const {
-  const bool is_vacant = !view.holder || view.holder->address.empty() || view.holder->owner == settings_.owner;
-  return is_vacant || looks_unchanged_ > silent_beats(settings_.silence);
+  return view.is_vacant() || view.holder->owner == settings_.owner ||
+         looks_unchanged_ > silent_beats(settings_.silence);
 }
 
 void Candidacy::coordinate(const authority::Holder& held, std::optional<TeamState> newer) {

@@ -34,7 +34,7 @@ class Candidacy {
     bool may_wait = false;  ///< for the authority: there are nodes that live
   };
 
-  /// Takes the office if it is vacant, or if this process's predecessor at the same address had it. Throws Error when
+  /// Takes the office if it is vacant, or if this process's predecessor on this machine had it. Throws Error when
   /// the records cannot be read, are those of another pool, or the coordinator cannot listen.
   Candidacy(Settings settings, const net::Secret& secret);
   /// As if the process were killed.

@@ -43,7 +43,7 @@ std::string CoordinatorFinder::find() {
   const auto view = authority::Office(*records_, authority::OfficeKeys(pool_)).look();
   if (!view && !last_.empty()) return last_;
   if (!view) throw Error({"ask where the team meets", text_, records_->why(), "are the servers of etcd there?"});
-  if (!view->holder || view->holder->address.empty()) {
+  if (view->is_vacant()) {
     throw Error({"find the coordinator named in", text_, "no process of farside up coordinates this pool at present",
                  "start one"});
   }

@@ -1,6 +1,7 @@
 #include "team/succession/log_copy.h"
 
 #include <array>
+#include <cstdio>
 #include <utility>
 
 #include <sys/socket.h>
@@ -79,12 +80,12 @@ void LogCopy::follow() {
   std::array<std::string, 2> begin{next_entry(what, session), next_entry(what, session)};
   make_way_for(begin);
   authority::FileStore store(path_);
-  std::uint64_t bytes = begin.back().size();
+  std::uint64_t appended = 0;
   for (auto kept = store.replace(begin); kept == authority::Kept::kept;) {
     said_.clear();
-    if (bytes > store.large_bytes()) return;  // the next connection begins with the state
+    if (appended > store.large_bytes()) return;  // the next connection begins with the state
     const std::string entry = next_entry(what, session);
-    bytes += entry.size();
+    appended += entry.size();
     kept = store.append(entry);
   }
   throw Error({"copy the decisions of", what.address, store.why(), ""});
@@ -98,7 +99,8 @@ void LogCopy::make_way_for(std::span<const std::string> begin) const {
   const TeamState told = read_team(begin).team.state();
   const TeamState former = read_team(entries).team.state();
   if (told.team != former.team) {
-    std::filesystem::rename(path_, path_.native() + ".1");
+    const std::filesystem::path kept = path_.native() + ".1";
+    if (::rename(path_.c_str(), kept.c_str()) != 0) throw errno_error("replace", kept);
     return;
   }
   if (std::pair(told.generation, told.epoch) >= std::pair(former.generation, former.epoch)) return;
